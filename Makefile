@@ -1,0 +1,31 @@
+# Two commands: `make demo` runs the main job on an example, `make test` passes the tests. Both set up .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+export RAY_USAGE_STATS_ENABLED ?= 0
+
+.PHONY: demo test check wheel clean
+
+demo: .venv/.installed
+	$(BIN)/planner sweep examples/gpt.py --budget 5 --max-minutes 6
+
+test: .venv/.installed
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+check: .venv/.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+wheel: .venv/.installed
+	$(BIN)/python -m build --outdir dist .
+
+.venv/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "planner needs Python 3.11 or newer; name one by: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv dist build planner-report

@@ -1,0 +1,230 @@
+"""The command line: parse, call, exit code. What a command does stands in planner/commands.
+
+A command's module is imported when it is called, so that `planner --help` imports no torch, ray or optuna.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+import typer
+
+from planner import options as given
+from planner.target import TargetFlags, check_money, parse_duration_s
+
+PLAN, OUR_FAULT, BAD_INPUT, NOTHING_FITS, INTERRUPTED = 0, 1, 2, 3, 130
+
+app = typer.Typer(
+    name="planner",
+    help="Which GPU to rent and how to configure the run, before the money is spent.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def sweep(
+    model: given.ModelFile,
+    budget: given.Budget = None,
+    deadline: given.Deadline = None,
+    samples: given.Samples = None,
+    epochs: given.Epochs = None,
+    tokens: given.Tokens = None,
+    global_batch_size: given.GlobalBatchSize = None,
+    address: given.Address = None,
+    wait: given.Wait = "10m",
+    max_trials: given.MaxTrials = 40,
+    max_minutes: given.MaxMinutes = 60.0,
+    sweep_budget: given.SweepBudget = None,
+    is_compile_allowed: given.Compile = True,
+    catalog: given.Catalog = None,
+    price: given.Prices = None,
+    provider: given.Providers = None,
+    region: given.Regions = None,
+    gpu: given.Gpus = None,
+    spot: given.Spot = None,
+    confidence: given.Confidence = 0.9,
+    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+    storage: given.Storage = None,
+    study: given.StudyOption = None,
+    out: given.Out = Path("planner-report"),
+    json: given.Json = False,
+    submit: given.Submit = False,
+) -> None:
+    """Measure your model, search, price, and say what to rent."""
+    from planner.commands import sweep as command
+
+    raise typer.Exit(
+        command.run(
+            command.SweepFlags(
+                model=model,
+                address=address,
+                wait=wait,
+                max_trials=max_trials,
+                max_minutes=max_minutes,
+                sweep_budget_usd=sweep_budget,
+                is_compile_allowed=is_compile_allowed,
+                study=study,
+                is_submitted=submit,
+            ),
+            _target(samples, epochs, tokens, global_batch_size, budget, deadline),
+            _pricing(catalog, price, provider, region, gpu, spot, confidence, provisioning_minutes),
+            given.Output(storage=storage, out=out, is_json=json),
+        )
+    )
+
+
+@app.command()
+def check(model: given.ModelFile) -> None:
+    """Run one step of your model on CPU and say what was found."""
+    from planner.commands import check as command
+
+    raise typer.Exit(command.run(model))
+
+
+@app.command()
+def report(
+    study: given.StudyArgument,
+    budget: given.Budget = None,
+    deadline: given.Deadline = None,
+    samples: given.Samples = None,
+    epochs: given.Epochs = None,
+    tokens: given.Tokens = None,
+    global_batch_size: given.GlobalBatchSize = None,
+    catalog: given.Catalog = None,
+    price: given.Prices = None,
+    provider: given.Providers = None,
+    region: given.Regions = None,
+    gpu: given.Gpus = None,
+    spot: given.Spot = None,
+    confidence: given.Confidence = 0.9,
+    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+    storage: given.Storage = None,
+    out: given.Out = Path("planner-report"),
+    json: given.Json = False,
+) -> None:
+    """Price what a study measured again, for another budget, deadline or catalog. Needs no GPU."""
+    from planner.commands import report as command
+
+    raise typer.Exit(
+        command.run(
+            study,
+            _target(samples, epochs, tokens, global_batch_size, budget, deadline),
+            _pricing(catalog, price, provider, region, gpu, spot, confidence, provisioning_minutes),
+            given.Output(storage=storage, out=out, is_json=json),
+        )
+    )
+
+
+@app.command()
+def studies(storage: given.Storage = None) -> None:
+    """List the studies and what they hold."""
+    from planner.commands import studies as command
+
+    raise typer.Exit(command.run(storage))
+
+
+@app.command()
+def catalog(
+    gpus: given.GpusOnly = False,
+    catalog: given.Catalog = None,
+    price: given.Prices = None,
+    provider: given.Providers = None,
+    region: given.Regions = None,
+    gpu: given.Gpus = None,
+    spot: given.Spot = None,
+) -> None:
+    """List the offers, or the GPUs, that the planner knows."""
+    from planner.commands import catalog as command
+
+    raise typer.Exit(command.run(_pricing(catalog, price, provider, region, gpu, spot, 0.9, 0.0), gpus))
+
+
+def main() -> None:
+    """The `planner` command: run it, and turn what goes wrong into a message and an exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of a command line; messages go to stderr."""
+    try:
+        code = app(arguments, prog_name="planner", standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        print("planner: interrupted; every finished trial is saved", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        return PLAN
+    except Exception as error:
+        return _failed(error)
+    return code if isinstance(code, int) else PLAN
+
+
+def _failed(error: Exception) -> int:
+    from catalogs.errors import CatalogError
+    from planner.errors import PlannerError
+    from trials.errors import TrialsError
+
+    if hasattr(error, "format_message"):  # a flag that the parser refused
+        print(f"planner: {error.format_message()}", file=sys.stderr)
+        return BAD_INPUT
+    if isinstance(error, PlannerError | CatalogError | TrialsError):
+        print(f"planner: {error}", file=sys.stderr)
+        return BAD_INPUT
+    traceback.print_exception(error, file=sys.stderr)
+    print(
+        "planner: this is our fault, not yours; please report it with the lines above. "
+        "Every finished trial is saved.",
+        file=sys.stderr,
+    )
+    return OUR_FAULT
+
+
+def _target(
+    samples: int | None,
+    epochs: float | None,
+    tokens: float | None,
+    global_batch_size: int | None,
+    budget_usd: float | None,
+    deadline: str | None,
+) -> TargetFlags:
+    check_money("--budget", budget_usd)
+    return TargetFlags(
+        samples=samples,
+        epochs=epochs,
+        tokens=tokens,
+        global_batch_size=global_batch_size,
+        budget_usd=budget_usd,
+        deadline_s=None if deadline is None else parse_duration_s(deadline, "--deadline"),
+    )
+
+
+def _pricing(
+    catalog: Path | None,
+    price: list[str] | None,
+    provider: list[str] | None,
+    region: list[str] | None,
+    gpu: list[str] | None,
+    spot: bool | None,
+    confidence: float,
+    provisioning_minutes: float,
+) -> given.Pricing:
+    return given.Pricing(
+        catalog=catalog,
+        prices=tuple(price or ()),
+        providers=tuple(provider or ()),
+        regions=tuple(region or ()),
+        gpus=tuple(gpu or ()),
+        is_spot=spot,
+        confidence=confidence,
+        provisioning_s=provisioning_minutes * 60,
+    )
+
+
+if __name__ == "__main__":
+    main()

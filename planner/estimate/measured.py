@@ -1,0 +1,150 @@
+"""What was measured, by setting, as a line: t_step = fixed + accumulation * (per_micro + per_sample * m).
+
+``fixed`` is what a step pays once (optimizer, exposed gradient synchronisation), ``per_micro`` what a micro
+batch pays whatever its size (launches, weights read), ``per_sample`` what grows with the micro batch size
+m. All three are non-negative. With fewer points than terms, the unresolved directions take a prior: the
+optimizer's share from the measured phases, and a step that is mostly proportional to m.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalogs.gpus import DeviceKind, Gpu
+from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+
+RUN_TO_RUN_FRACTION = 0.02
+"""Floor of the half width of any measured time: two runs of the same step on the same cloud GPU type differ
+by about this much from clocks, placement and temperature, which the steps of one run do not show."""
+
+_PRIOR_FIXED_SHARE = 0.05  # of a step, for the optimizer, where the phases were not measured
+_PRIOR_PER_MICRO_SHARE = 0.10  # of a micro batch, for launches and weight traffic
+_PRIOR_WEIGHT = 0.05  # share error at which the prior weighs as much as a 5% misfit
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Everything of a configuration but the batch: measurements of one setting share a line."""
+
+    gpu: str
+    vcpus: int | None  # of the node, on CPU only
+    gpu_count: int
+    node_count: int
+    precision: Precision
+    parallelism: Parallelism
+    is_checkpointed: bool
+    is_compiled: bool
+
+
+def setting_of(config: TrialConfig, gpu: Gpu | None, vcpus: int | None) -> Setting:
+    """The setting of ``config`` on a node with ``vcpus`` (which count on CPU only)."""
+    return Setting(
+        gpu=config.gpu,
+        vcpus=vcpus if gpu is not None and gpu.kind is DeviceKind.CPU else None,
+        gpu_count=config.gpu_count,
+        node_count=config.node_count,
+        precision=config.precision,
+        parallelism=config.parallelism,
+        is_checkpointed=config.is_checkpointed,
+        is_compiled=config.is_compiled,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The fitted line of one setting, and how far its points lie from it."""
+
+    fixed_s: float
+    per_micro_s: float
+    per_sample_s: float
+    micro_batch_sizes: tuple[int, ...]  # measured, ascending, distinct
+    accumulations: tuple[int, ...]
+    misfit: float  # root mean square of log(measured / line)
+    half_width: float  # median half width of the points' medians, as a fraction
+
+    def step_time_s(self, micro_batch_size: float, accumulation: float) -> float:
+        """Seconds per optimizer step on the line."""
+        return self.fixed_s + accumulation * (self.per_micro_s + self.per_sample_s * micro_batch_size)
+
+    def distance(self, micro_batch_size: int) -> float:
+        """How far outside the measured micro batch sizes: |log| of the ratio; 0 between them."""
+        low, high = self.micro_batch_sizes[0], self.micro_batch_sizes[-1]
+        if micro_batch_size < low:
+            return math.log(low / micro_batch_size)
+        return max(0.0, math.log(micro_batch_size / high))
+
+    def log_spread(self, micro_batch_size: int, accumulation: int) -> float:
+        """Half width, in log time, that the line deserves at this batch (about 90%)."""
+        one_size = len(self.micro_batch_sizes) == 1
+        size = (0.35 if one_size else 0.12) * self.distance(micro_batch_size)
+        nearest = min(self.accumulations, key=lambda one: abs(math.log(accumulation / one)))
+        one_count = len(self.accumulations) == 1
+        count = (0.08 if one_count else 0.02) * abs(math.log(accumulation / nearest))
+        return math.sqrt(
+            (RUN_TO_RUN_FRACTION + self.half_width) ** 2
+            + (1.6 * self.misfit) ** 2
+            + size**2
+            + min(count, 0.15) ** 2
+        )
+
+
+def fit_line(measurements: Sequence[Measurement]) -> Line:
+    """The line through measurements of one setting (at least one)."""
+    points = [
+        (one.config.micro_batch_size, series.accumulation, series.median_s)
+        for one in measurements
+        for series in one.series
+    ]
+    sizes, counts, times = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    fixed_shares = [
+        min(0.9, one.phases.optimizer_s / one.series[-1].median_s)
+        for one in measurements
+        if one.phases is not None
+    ]
+    fixed_share = sum(fixed_shares) / len(fixed_shares) if fixed_shares else _PRIOR_FIXED_SHARE
+    rows = np.stack([np.ones_like(sizes), counts, counts * sizes], axis=1) / times[:, None]
+    scale = rows.mean(axis=0)  # share of each term at the mean point, per unit of the term
+    micro_share = (1.0 - fixed_share) * _PRIOR_PER_MICRO_SHARE
+    prior = np.array([fixed_share, micro_share, 1.0 - fixed_share - micro_share])
+    shares = _least_squares(rows / scale, prior)
+    fixed_s, per_micro_s, per_sample_s = (float(one) for one in shares / scale)
+    line_times = fixed_s + counts * (per_micro_s + per_sample_s * sizes)
+    misfit = float(np.sqrt(np.mean(np.log(times / line_times) ** 2)))
+    return Line(
+        fixed_s=fixed_s,
+        per_micro_s=per_micro_s,
+        per_sample_s=per_sample_s,
+        micro_batch_sizes=tuple(sorted({int(one) for one in sizes})),
+        accumulations=tuple(sorted({int(one) for one in counts})),
+        misfit=misfit,
+        half_width=float(np.median([one.half_width_fraction for one in measurements])),
+    )
+
+
+def _least_squares(rows: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Non-negative x minimising |rows x - 1|^2 + weight^2 |x - prior|^2, by trying every active set."""
+    count = rows.shape[1]
+    matrix = np.vstack([rows, _PRIOR_WEIGHT * np.eye(count)])
+    target = np.concatenate([np.ones(rows.shape[0]), _PRIOR_WEIGHT * prior])
+    best, best_cost = prior, math.inf
+    for active in _subsets(count):
+        part, *_ = np.linalg.lstsq(matrix[:, active], target, rcond=None)
+        if (part < 0).any():
+            continue
+        candidate = np.zeros(count)
+        candidate[list(active)] = part
+        cost = float(np.sum((matrix @ candidate - target) ** 2))
+        if cost < best_cost:
+            best, best_cost = candidate, cost
+    return best
+
+
+def _subsets(count: int) -> Iterable[tuple[int, ...]]:
+    for size in range(count, 0, -1):
+        yield from combinations(range(count), size)

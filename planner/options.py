@@ -1,0 +1,99 @@
+"""The flags that several commands share, each written once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricing:
+    """What may be rented, and at which prices, as the user gave it."""
+
+    catalog: Path | None
+    prices: tuple[str, ...]  # "H100-SXM5-80GB=2.10"
+    providers: tuple[str, ...]
+    regions: tuple[str, ...]
+    gpus: tuple[str, ...]
+    is_spot: bool | None
+    confidence: float
+    provisioning_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where the study lies and where the report goes."""
+
+    storage: str | None
+    out: Path
+    is_json: bool
+
+
+ModelFile = Annotated[Path, typer.Argument(help="Your model file.", show_default=False)]
+StudyArgument = Annotated[
+    str, typer.Argument(help="A study's name or an unambiguous prefix.", show_default=False)
+]
+
+Budget = Annotated[
+    float | None, typer.Option(help="US dollars for the target run and the sweep.", show_default=False)
+]
+Deadline = Annotated[
+    str | None, typer.Option(help="The run must end within: 36h, 90m, 2d.", show_default=False)
+]
+Samples = Annotated[int | None, typer.Option(help="Length of the run in samples.", show_default=False)]
+Epochs = Annotated[float | None, typer.Option(help="Length of the run in epochs.", show_default=False)]
+Tokens = Annotated[float | None, typer.Option(help="Length of the run in tokens.", show_default=False)]
+GlobalBatchSize = Annotated[
+    int | None, typer.Option(help="Samples per optimizer step, over all GPUs.", show_default=False)
+]
+Catalog = Annotated[
+    Path | None, typer.Option(help="Your own offers instead of the shipped ones (CSV).", show_default=False)
+]
+Prices = Annotated[
+    list[str] | None,
+    typer.Option("--price", help="Your price per GPU hour: H100-SXM5-80GB=2.10.", show_default=False),
+]
+Providers = Annotated[
+    list[str] | None, typer.Option("--provider", help="Only this provider.", show_default=False)
+]
+Regions = Annotated[list[str] | None, typer.Option("--region", help="Only this region.", show_default=False)]
+Gpus = Annotated[list[str] | None, typer.Option("--gpu", help="Only this GPU type.", show_default=False)]
+Spot = Annotated[
+    bool | None,
+    typer.Option("--spot/--no-spot", help="Spot offers only, or none of them.", show_default="both"),
+]
+Confidence = Annotated[float, typer.Option(help="Of the intervals; limits are checked at the high end.")]
+ProvisioningMinutes = Annotated[float, typer.Option(help="From requesting an instance until its first step.")]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        help="Optuna URL of the studies: sqlite:///study.db, postgresql://...",
+        show_default="your data directory",
+    ),
+]
+Out = Annotated[Path, typer.Option(help="Where the report is written.")]
+Json = Annotated[bool, typer.Option("--json", help="The recommendation as JSON on stdout, text on stderr.")]
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="A running Ray cluster: host:port or auto. Without it an embedded one starts.",
+        envvar="RAY_ADDRESS",
+        show_default=False,
+    ),
+]
+Wait = Annotated[str, typer.Option(help="How long to wait for busy GPUs before giving up: 10m, 0s.")]
+MaxTrials = Annotated[int, typer.Option(min=1, help="Trials in this sweep at most.")]
+MaxMinutes = Annotated[float, typer.Option(help="Minutes of this sweep at most.")]
+SweepBudget = Annotated[
+    float | None, typer.Option(help="US dollars that the trials may cost.", show_default="5% of the budget")
+]
+Compile = Annotated[bool, typer.Option("--compile/--no-compile", help="Whether torch.compile may be tried.")]
+StudyOption = Annotated[
+    str | None, typer.Option("--study", help="Name of the study.", show_default="file name and hash")
+]
+Submit = Annotated[bool, typer.Option("--submit", help="Run the sweep as a Ray job on the cluster.")]
+GpusOnly = Annotated[bool, typer.Option("--gpus", help="The GPUs and their figures.")]

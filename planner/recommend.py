@@ -1,0 +1,234 @@
+"""From estimates and prices to a ranked recommendation: pure, and fast enough for the whole catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+
+from catalogs.gpus import DeviceKind, Gpu
+from catalogs.offers import Offer, Pricing
+from planner.choose import Chooser, ConfigsFor, Miss, NoChoice, StepEstimator, measured_in
+from planner.cost import PROVISIONING_S
+from planner.explain import Comparison, Shortfall, UsefulTrial, compare, nearest_plan, shortfall, useful_trial
+from planner.plan import Filters, Plan, Terms, filtered, is_tied, plans_of
+from planner.rule_out import rule_out
+from planner.target import Target
+from trials.profile import WorkloadProfile
+from trials.trial import Measurement, Outcome
+
+__all__ = ["Filters", "Plan", "Recommendation", "SetAside", "StalePrices", "recommend"]
+
+STALE_AFTER = {
+    Pricing.ON_DEMAND: timedelta(days=30),
+    Pricing.RESERVED: timedelta(days=30),
+    Pricing.SPOT: timedelta(days=1),  # spot prices move within the day
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """Offers that carry no plan, and why."""
+
+    reason: str
+    offer_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StalePrices:
+    """Considered offers whose prices are older than such prices keep."""
+
+    on_demand_count: int  # reserved ones included
+    spot_count: int
+    oldest: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """The answer: what to rent, what else there is, and how sure that is.
+
+    ``plans`` has the best configuration of every offer and instance count, cheapest first. ``winner`` is
+    the cheapest one within budget and deadline at the high end of its interval; without one, ``nearest``
+    and ``shortfall`` say what would have to give, or ``least_memory`` what memory would be needed when not
+    even one plan exists.
+    """
+
+    target: Target
+    confidence: float
+    filters: Filters
+    provisioning_s: float
+    sweep_usd: float | None  # spent on trials so far; None where their devices have no price
+    plans: tuple[Plan, ...]
+    winner: Plan | None
+    nearest: Plan | None
+    shortfall: Shortfall | None
+    comparison: Comparison | None
+    frontier: tuple[Plan, ...]  # no other plan is both cheaper and faster; fastest first
+    useful_trial: UsefulTrial | None
+    is_gpu_measured: bool
+    measured_gpus: tuple[str, ...]  # catalog names, CPU classes included
+    unpriced_gpus: tuple[str, ...]  # measured, but no offer in the catalog has them
+    unmatched_devices: tuple[str, ...]  # on the cluster, by their own names; not in the catalog
+    set_aside: tuple[SetAside, ...]
+    least_memory: NoChoice | None
+    stale_prices: StalePrices | None
+    offer_count: int  # in the catalog
+
+    @property
+    def best(self) -> Plan | None:
+        """The winner, or the nearest plan when nothing fits."""
+        return self.winner or self.nearest
+
+
+def recommend(
+    *,
+    target: Target,
+    profile: WorkloadProfile,
+    offers: Sequence[Offer],
+    gpus: Mapping[str, Gpu],
+    outcomes: Sequence[Outcome],
+    estimator: StepEstimator,
+    configs_for: ConfigsFor,
+    today: date,
+    filters: Filters | None = None,
+    confidence: float = 0.9,
+    provisioning_s: float = PROVISIONING_S,
+    sweep_usd: float | None = None,
+    unmatched_devices: Sequence[str] = (),
+) -> Recommendation:
+    """Price every offer with its best configuration, rank by expected cost, and explain.
+
+    Args:
+        target: the run, its budget and deadline.
+        profile: of the workload, handed to ``configs_for``.
+        offers: the whole catalog; ``filters`` says what may be rented.
+        gpus: figures by catalog name.
+        outcomes: every trial of the workload so far.
+        estimator: fitted to ``outcomes``; its intervals must have been made at ``confidence``.
+        configs_for: the admissible configurations of a device type, worker count and node count.
+        today: prices are aged against it.
+        filters: what may be rented.
+        confidence: of the intervals; limits are checked at their high ends.
+        provisioning_s: from the request of an instance to the first step.
+        sweep_usd: spent on trials, counted against the budget; None where it is unknown.
+        unmatched_devices: devices of the cluster that the catalog does not have.
+    """
+    filters = filters or Filters()
+    terms = Terms(target=target, provisioning_s=provisioning_s, sweep_usd=sweep_usd)
+    cpus = frozenset(name for name, gpu in gpus.items() if gpu.kind is DeviceKind.CPU)
+    chooser = Chooser(
+        target=target,
+        profile=profile,
+        estimator=estimator,
+        configs_for=configs_for,
+        ruled_out=rule_out(outcomes, cpus),
+        measured=measured_in(outcomes),
+    )
+    kept, left_out = filtered(offers, gpus, filters)
+    found, least_memory = _all_plans(kept, gpus, chooser, terms, left_out)
+    plans = _ranked(found)
+    winner = next((one for one in plans if one.is_within_limits), None)
+    nearest = None if winner else nearest_plan(plans, terms)
+    plans, winner, nearest = _with_ties(plans, winner, nearest)
+    measured_gpus = frozenset(one.config.gpu for one in outcomes if isinstance(one, Measurement))
+    return Recommendation(
+        target=target,
+        confidence=confidence,
+        filters=filters,
+        provisioning_s=provisioning_s,
+        sweep_usd=sweep_usd,
+        plans=plans,
+        winner=winner,
+        nearest=nearest,
+        shortfall=shortfall(nearest, terms) if nearest else None,
+        comparison=compare(plans, winner) if winner else None,
+        frontier=_frontier(plans),
+        useful_trial=useful_trial(plans, kept, measured_gpus, terms, confidence),
+        is_gpu_measured=any(name in gpus and name not in cpus for name in measured_gpus),
+        measured_gpus=tuple(sorted(measured_gpus)),
+        unpriced_gpus=tuple(sorted(measured_gpus - {one.gpu for one in offers})),
+        unmatched_devices=tuple(unmatched_devices),
+        set_aside=_set_aside(left_out),
+        least_memory=None if plans else least_memory,
+        stale_prices=_stale(kept, today),
+        offer_count=len(offers),
+    )
+
+
+def _all_plans(
+    offers: Iterable[Offer],
+    gpus: Mapping[str, Gpu],
+    chooser: Chooser,
+    terms: Terms,
+    left_out: dict[str, int],
+) -> tuple[list[Plan], NoChoice | None]:
+    """All plans, and the miss nearest to fitting; counts offers without any plan in ``left_out``."""
+    plans: list[Plan] = []
+    too_small: list[tuple[float, NoChoice]] = []
+    for offer in offers:
+        results = list(plans_of(offer, gpus[offer.gpu], chooser, terms))
+        mine = [one for one in results if isinstance(one, Plan)]
+        plans.extend(mine)
+        misses = [one for one in results if isinstance(one, NoChoice)]
+        too_small.extend(
+            (one.needed_bytes / one.memory_bytes, one)
+            for one in misses
+            if one.needed_bytes is not None and one.memory_bytes is not None
+        )
+        if not mine:
+            reason = max((one.miss for one in misses), key=list(Miss).index)  # the furthest that a count got
+            left_out[reason] = left_out.get(reason, 0) + 1
+    return plans, min(too_small, key=lambda one: one[0])[1] if too_small else None
+
+
+def _ranked(plans: Iterable[Plan]) -> tuple[Plan, ...]:
+    in_order = sorted(
+        plans,
+        key=lambda one: (
+            one.cost_usd.expected,
+            one.duration_s.expected,
+            one.instance_count,
+            one.offer.provider,
+            one.offer.instance_type,
+            one.offer.region,
+        ),
+    )
+    return tuple(replace(one, rank=rank) for rank, one in enumerate(in_order, start=1))
+
+
+def _with_ties(
+    plans: tuple[Plan, ...], winner: Plan | None, nearest: Plan | None
+) -> tuple[tuple[Plan, ...], Plan | None, Plan | None]:
+    """The same plans with those marked that cannot be told apart from the best."""
+    best = winner or nearest
+    if best is None:
+        return plans, None, None
+    marked = tuple(
+        replace(one, is_tied_with_best=True) if one.rank != best.rank and is_tied(one, best) else one
+        for one in plans
+    )
+    same = marked[best.rank - 1]
+    return marked, same if winner else None, same if nearest else None
+
+
+def _frontier(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+    frontier: list[Plan] = []
+    for plan in sorted(plans, key=lambda one: (one.duration_s.expected, one.cost_usd.expected)):
+        if not frontier or plan.cost_usd.expected < frontier[-1].cost_usd.expected:
+            frontier.append(plan)
+    return tuple(frontier)
+
+
+def _set_aside(left_out: Mapping[str, int]) -> tuple[SetAside, ...]:
+    counts = sorted(left_out.items(), key=lambda one: (-one[1], one[0]))
+    return tuple(SetAside(reason=reason, offer_count=count) for reason, count in counts)
+
+
+def _stale(offers: Iterable[Offer], today: date) -> StalePrices | None:
+    stale = [one for one in offers if today - one.as_of > STALE_AFTER[one.pricing]]
+    if not stale:
+        return None
+    spot_count = sum(one.pricing is Pricing.SPOT for one in stale)
+    return StalePrices(
+        on_demand_count=len(stale) - spot_count, spot_count=spot_count, oldest=min(one.as_of for one in stale)
+    )

@@ -1,0 +1,78 @@
+"""Optuna storages by URL, and what a database throws as one error that says where and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import optuna
+import platformdirs
+import sqlalchemy.exc
+
+from planner.errors import PlannerError
+
+_SQLITE = "sqlite:///"
+
+
+def default_storage_url() -> str:
+    """A SQLite file in the user's data directory."""
+    return f"{_SQLITE}{Path(platformdirs.user_data_dir('planner')) / 'studies.db'}"
+
+
+def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
+    """The storage behind an Optuna URL.
+
+    Raises PlannerError when it cannot be used, or when it does not exist and ``is_created`` is False.
+    """
+    logging.getLogger("optuna").setLevel(logging.ERROR)
+    if url.startswith(_SQLITE):
+        path = Path(url.removeprefix(_SQLITE))
+        if not is_created and not path.exists():
+            raise PlannerError(f"{path}: there is no study yet; run `planner sweep model.py` first")
+    try:
+        with storage_errors(url):
+            if url.startswith(_SQLITE):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            return optuna.storages.get_storage(url)
+    except (ImportError, RuntimeError, ValueError) as error:
+        # a missing driver; a schema of another Optuna; a URL that none understands
+        raise PlannerError(f"storage {shown(url)}: {error}; {_remedy(str(error))}") from error
+
+
+@contextlib.contextmanager
+def storage_errors(url: str) -> Iterator[None]:
+    """Turn what a database throws into one error that names the storage and the remedy."""
+    try:
+        yield
+    except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError, sqlite3.Error) as error:
+        cause = error.__cause__ if isinstance(error, optuna.exceptions.StorageInternalError) else error
+        text = str(getattr(cause, "orig", None) or cause or error).strip().splitlines()[0]
+        raise PlannerError(f"storage {shown(url)}: {text}; {_remedy(text)}") from error
+    except OSError as error:
+        raise PlannerError(f"storage {shown(url)}: {error}; {_remedy(str(error))}") from error
+
+
+def shown(url: str) -> str:
+    """The URL without its password."""
+    try:
+        return sqlalchemy.engine.make_url(url).render_as_string(hide_password=True)
+    except sqlalchemy.exc.ArgumentError:
+        return url
+
+
+def _remedy(text: str) -> str:
+    lowered = text.lower()
+    if "full" in lowered or "space" in lowered:
+        return "free some space; every trial saved before this one is kept"
+    if any(
+        word in lowered for word in ("readonly", "read-only", "permission", "unable to open", "not a dir")
+    ):
+        return "make it writable, or name another place by --storage sqlite:///PATH"
+    if "not a database" in lowered:
+        return "the file is something else; name another by --storage sqlite:///PATH"
+    if "version" in lowered:
+        return "another Optuna wrote it: run `optuna storage upgrade`, or name another --storage"
+    return "check that the database answers and that --storage is a URL such as sqlite:///study.db"

@@ -1,0 +1,290 @@
+"""The study: one Optuna storage holds everything measured, and is the only source of truth.
+
+The study's attributes hold the workload, its profile and the settings; each optuna_trial's attributes hold
+the configuration and the outcome as JSON. So resuming, concurrent readers, the Optuna dashboard and backups
+come for free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.trial import FrozenTrial, TrialState
+
+from planner.codec import from_json, to_json
+from planner.errors import PlannerError
+from planner.sampler import PlannedSampler
+from planner.space import SPACE_VERSION
+from planner.storage import open_storage, shown, storage_errors
+from planner.target import Target
+from trials.profile import WorkloadProfile
+from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
+
+SCHEMA_VERSION = 1
+
+_CONFIG = "config"
+_MEASUREMENT = "measurement"
+_FAILURE = "failure"
+_COST = "cost_usd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedTrial:
+    """A finished trial as the study holds it."""
+
+    number: int
+    outcome: Outcome
+    cost_usd: float | None  # None where the hardware has no price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySummary:
+    """A line of `planner studies`."""
+
+    name: str
+    workload_path: str
+    trial_count: int
+    measurement_count: int
+    last_trial_at: str | None  # ISO 8601, local time
+
+
+def default_study_name(workload: Workload) -> str:
+    """The file's name and the first digits of its hash: another text is another study."""
+    return f"{Path(workload.path).stem}-{workload.sha256[:8]}"
+
+
+class Study:
+    """One workload's measurements, open for reading and writing."""
+
+    def __init__(self, study: optuna.Study, storage_url: str) -> None:
+        self.optuna_study = study
+        self.storage_url = storage_url
+        self.name = study.study_name
+        self._attributes = study.user_attrs
+        self._sampler = PlannedSampler()
+        study.sampler = self._sampler
+
+    @property
+    def workload(self) -> Workload:
+        """The model file that was measured."""
+        return from_json(self._attributes["workload"], Workload, where=f"study {self.name}")
+
+    @property
+    def profile(self) -> WorkloadProfile:
+        """What the check found."""
+        return from_json(self._attributes["profile"], WorkloadProfile, where=f"study {self.name}")
+
+    @property
+    def target(self) -> Target:
+        """The target of the last sweep; `planner report` may ask for another."""
+        return from_json(self._attributes["target"], Target, where=f"study {self.name}")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the last sweep had to say about the cluster."""
+        return tuple(self._attributes.get("notes", ()))
+
+    def remember(self, *, profile: WorkloadProfile, target: Target, notes: tuple[str, ...]) -> None:
+        """Keep what this sweep found before its first trial."""
+        with storage_errors(self.storage_url):
+            self.optuna_study.set_user_attr("profile", to_json(profile))
+            self.optuna_study.set_user_attr("target", to_json(target))
+            self.optuna_study.set_user_attr("notes", list(notes))
+            self._attributes = self.optuna_study.user_attrs
+
+    def remember_end(self, reason: str) -> None:
+        """Keep why the sweep stopped."""
+        with storage_errors(self.storage_url):
+            self.optuna_study.set_user_attr("stopped_because", reason)
+            self._attributes = self.optuna_study.user_attrs
+
+    @property
+    def stopped_because(self) -> str | None:
+        """Why the last sweep ended; None while it runs or after it was killed."""
+        reason = self._attributes.get("stopped_because")
+        return str(reason) if reason else None
+
+    def trials(self) -> tuple[SavedTrial, ...]:
+        """Every finished trial, in order."""
+        with storage_errors(self.storage_url):
+            frozen = self.optuna_study.get_trials(deepcopy=False)
+        return tuple(saved for one in frozen if (saved := _saved(one, self.name)) is not None)
+
+    def ask(self, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]) -> optuna.Trial:
+        """A new optuna_trial at ``params``, which the planner has chosen."""
+        self._sampler.plan(params, distributions)
+        with storage_errors(self.storage_url):
+            return self.optuna_study.ask(dict(distributions))
+
+    def start(self, optuna_trial: optuna.Trial, config: TrialConfig) -> None:
+        """Write down what is about to be tried."""
+        with storage_errors(self.storage_url):
+            optuna_trial.set_user_attr(_CONFIG, to_json(config))
+
+    def save(
+        self, optuna_trial: optuna.Trial, outcome: Outcome, cost_usd: float | None, violation: float | None
+    ) -> None:
+        """Keep the outcome before anything is computed from it.
+
+        ``violation`` is the memory constraint: needed over available minus 1, above 0 where it did not fit.
+        """
+        with storage_errors(self.storage_url):
+            if violation is not None:
+                optuna_trial.set_constraint("memory", violation)
+            optuna_trial.set_user_attr(_COST, cost_usd)
+            name = _MEASUREMENT if isinstance(outcome, Measurement) else _FAILURE
+            optuna_trial.set_user_attr(name, to_json(outcome))
+
+    def close(self, number: int, outcome: Outcome | None, value: float | None) -> None:
+        """Tell Optuna a measurement's value; a trial without one invents none.
+
+        Out of memory is PRUNED, which samplers read as known to be bad; whatever else has no value is FAIL.
+        """
+        is_out_of_memory = isinstance(outcome, Failure) and outcome.kind is FailureKind.OUT_OF_MEMORY
+        with storage_errors(self.storage_url):
+            if isinstance(outcome, Measurement) and value is not None:
+                self.optuna_study.tell(number, value)
+            else:
+                self.optuna_study.tell(
+                    number, state=TrialState.PRUNED if is_out_of_memory else TrialState.FAIL
+                )
+
+    def leftovers(self) -> tuple[tuple[int, Outcome | None], ...]:
+        """What a killed sweep left running, by trial number, with the outcome if it was saved."""
+        with storage_errors(self.storage_url):
+            running = self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        saved = [(one.number, _saved(one, self.name)) for one in running]
+        return tuple((number, one.outcome if one is not None else None) for number, one in saved)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the study for one sweep at a time on this host. Raises PlannerError when another holds it."""
+        holder = self.optuna_study.user_attrs.get("holder") or {}
+        if holder.get("host") == socket.gethostname() and _is_alive(holder.get("pid")):
+            raise PlannerError(
+                f"study {self.name}: a sweep with process id {holder['pid']} is still running on it; "
+                "wait for it, stop it, or give this one another --study name"
+            )
+        with storage_errors(self.storage_url):
+            self.optuna_study.set_user_attr("holder", {"host": socket.gethostname(), "pid": os.getpid()})
+        try:
+            yield
+        finally:
+            with contextlib.suppress(PlannerError), storage_errors(self.storage_url):
+                self.optuna_study.set_user_attr("holder", None)
+
+
+def open_study(storage_url: str, workload: Workload, name: str | None = None) -> Study:
+    """The workload's study, made if there is none.
+
+    Raises PlannerError when the storage cannot be used or the study is another workload's.
+    """
+    name = name or default_study_name(workload)
+    storage = open_storage(storage_url, is_created=True)
+    with storage_errors(storage_url):
+        optuna_study = optuna.create_study(
+            study_name=name, storage=storage, direction="minimize", load_if_exists=True
+        )
+        attributes = optuna_study.user_attrs
+        if not attributes:
+            optuna_study.set_user_attr("schema_version", SCHEMA_VERSION)
+            optuna_study.set_user_attr("space_version", SPACE_VERSION)
+            optuna_study.set_user_attr("workload", to_json(workload))
+    study = Study(optuna_study, storage_url)
+    _check_schema(study)
+    if study.workload.sha256 != workload.sha256:
+        raise PlannerError(
+            f"study {name} holds measurements of {study.workload.path} with other contents "
+            f"(hash {study.workload.sha256[:8]}, now {workload.sha256[:8]}); measurements of different files "
+            "are never mixed: leave --study out for a new one, or restore the file"
+        )
+    return study
+
+
+def load_study(storage_url: str, name_or_prefix: str) -> Study:
+    """A study by its name or an unambiguous prefix. Raises PlannerError naming what there is."""
+    storage = open_storage(storage_url, is_created=False)
+    with storage_errors(storage_url):
+        names = [one.study_name for one in storage.get_all_studies()]
+    found = [one for one in names if one == name_or_prefix] or [
+        one for one in names if one.startswith(name_or_prefix)
+    ]
+    if len(found) != 1:
+        what = "is ambiguous" if found else "is not there"
+        there = ", ".join(sorted(found or names)) or "none yet: run `planner sweep model.py` first"
+        raise PlannerError(f"study {name_or_prefix} {what} in {shown(storage_url)}; there: {there}")
+    with storage_errors(storage_url):
+        study = Study(optuna.load_study(study_name=found[0], storage=storage), storage_url)
+    _check_schema(study)
+    return study
+
+
+def summaries(storage_url: str) -> tuple[StudySummary, ...]:
+    """Every study of the storage."""
+    storage = open_storage(storage_url, is_created=False)
+    with storage_errors(storage_url):
+        studies = [
+            Study(optuna.load_study(study_name=one.study_name, storage=storage), storage_url)
+            for one in storage.get_all_studies()
+        ]
+    return tuple(_summary(one) for one in studies if "workload" in one.optuna_study.user_attrs)
+
+
+def _summary(study: Study) -> StudySummary:
+    trials = study.trials()
+    ends = [
+        one.datetime_complete
+        for one in study.optuna_study.get_trials(deepcopy=False)
+        if one.datetime_complete is not None
+    ]
+    return StudySummary(
+        name=study.name,
+        workload_path=study.workload.path,
+        trial_count=len(trials),
+        measurement_count=sum(isinstance(one.outcome, Measurement) for one in trials),
+        last_trial_at=max(ends).isoformat(timespec="seconds") if ends else None,
+    )
+
+
+def _saved(one: FrozenTrial, study_name: str) -> SavedTrial | None:
+    attributes = one.user_attrs
+    where = f"study {study_name}, trial {one.number}"
+    if _MEASUREMENT in attributes:
+        outcome: Outcome = from_json(attributes[_MEASUREMENT], Measurement, where=where)
+    elif _FAILURE in attributes:
+        outcome = from_json(attributes[_FAILURE], Failure, where=where)
+    else:
+        return None
+    return SavedTrial(number=one.number, outcome=outcome, cost_usd=attributes.get(_COST))
+
+
+def _check_schema(study: Study) -> None:
+    attributes = study.optuna_study.user_attrs
+    if "workload" not in attributes:
+        raise PlannerError(f"study {study.name} was not made by planner; choose another --study or --storage")
+    for key, known in (("schema_version", SCHEMA_VERSION), ("space_version", SPACE_VERSION)):
+        if attributes.get(key) != known:
+            raise PlannerError(
+                f"study {study.name} has {key} {attributes.get(key)}, this planner reads {known}; "
+                "use the planner version that wrote it, or another --study name"
+            )
+
+
+def _is_alive(pid: object) -> bool:
+    if not isinstance(pid, int) or pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

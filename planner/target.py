@@ -1,0 +1,116 @@
+"""The run to be planned: how much is to be trained, in what batches, by when, for how much."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from planner.errors import PlannerError
+from trials.profile import TargetHint, WorkloadProfile
+
+BUDGET_USD_MAX = 1e9  # above it a unit or a digit is wrong
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)")
+_UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The target run. ``samples`` counts with repetition: epochs times the data set's size."""
+
+    samples: int
+    global_batch_size: int
+    tokens_per_sample: int | None = None
+    budget_usd: float | None = None  # for the run and the sweep together
+    deadline_s: float | None = None
+
+    @property
+    def step_count(self) -> int:
+        """Optimizer steps; the last one may be partial and costs a full one."""
+        return math.ceil(self.samples / self.global_batch_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFlags:
+    """What the command line says of the target; None where it is silent and the model file decides."""
+
+    samples: int | None = None
+    epochs: float | None = None
+    tokens: float | None = None
+    global_batch_size: int | None = None
+    budget_usd: float | None = None
+    deadline_s: float | None = None
+
+
+def parse_duration_s(text: str, flag: str, *, is_zero_allowed: bool = False) -> float:
+    """Seconds of "36h", "90m", "2d" or "1d12h". Raises PlannerError for anything else, and for zero."""
+    compact = text.strip().lower()
+    parts = _DURATION.findall(compact)
+    if not parts or _DURATION.sub("", compact).strip():
+        raise PlannerError(f"{flag} {text}: not a duration; write hours, minutes or days: 36h, 90m, 2d")
+    duration_s = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
+    if duration_s <= 0 and not is_zero_allowed:
+        raise PlannerError(f"{flag} {text}: must be more than zero")
+    return duration_s
+
+
+def check_money(name: str, usd: float | None) -> None:
+    """Raise PlannerError unless the amount is a positive, believable number of dollars."""
+    if usd is None:
+        return
+    if not math.isfinite(usd) or usd <= 0:
+        raise PlannerError(f"{name} {usd:g}: must be a positive number of US dollars")
+    if usd > BUDGET_USD_MAX:
+        raise PlannerError(f"{name} {usd:g}: over a billion; give US dollars, not cents")
+
+
+def resolve_target(flags: TargetFlags, profile: WorkloadProfile, model_file: str) -> Target:
+    """The target from the flags, and from the model file where they are silent.
+
+    Raises PlannerError when the length of the run or the global batch size is known from neither: they are
+    the user's to decide and are never guessed.
+    """
+    hint = profile.hint
+    global_batch_size = flags.global_batch_size or hint.global_batch_size
+    if global_batch_size is None:
+        raise PlannerError(
+            f"{model_file}: the global batch size is not known; give --global-batch-size N, or set "
+            'target = {"global_batch_size": N, ...} in the file'
+        )
+    samples = _samples(flags, hint, profile, model_file)
+    for name, count in (("global batch size", global_batch_size), ("number of samples", samples)):
+        if count < 1:
+            raise PlannerError(f"{model_file}: the {name} is {count:g}; it must be at least 1")
+    return Target(
+        samples=samples,
+        global_batch_size=global_batch_size,
+        tokens_per_sample=profile.tokens_per_sample,
+        budget_usd=flags.budget_usd,
+        deadline_s=flags.deadline_s,
+    )
+
+
+def _samples(flags: TargetFlags, hint: TargetHint, profile: WorkloadProfile, model_file: str) -> int:
+    given = [name for name in ("samples", "epochs", "tokens") if getattr(flags, name) is not None]
+    if len(given) > 1:
+        raise PlannerError(f"--{given[0]} and --{given[1]} both say how long the run is; give one of them")
+    source: TargetFlags | TargetHint = flags if given else hint
+    if source.samples is not None:
+        return source.samples
+    if source.epochs is not None:
+        if profile.dataset_size is None:
+            raise PlannerError(
+                f"{model_file}: epochs need a data set of known size, which batch() or an iterable lacks; "
+                "give --samples N, or define dataset() with a length"
+            )
+        return math.ceil(source.epochs * profile.dataset_size)
+    if source.tokens is not None:
+        if profile.tokens_per_sample is None:
+            raise PlannerError(
+                f"{model_file}: tokens need tokens_per_sample = N in the file, or give --samples N"
+            )
+        return math.ceil(source.tokens / profile.tokens_per_sample)
+    raise PlannerError(
+        f"{model_file}: how long the run is, is not known; give --samples, --epochs or --tokens, or set "
+        'target = {"samples": N, ...} in the file'
+    )

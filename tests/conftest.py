@@ -1,0 +1,1 @@
+"""Shared by all tests; the values themselves are built by `tests.builders`."""

@@ -1,0 +1,486 @@
+"""What is recommended, and why: small catalogs whose answers can be checked by hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+
+from catalogs.gpus import Gpu, Link
+from catalogs.offers import Offer, Pricing
+from planner.estimate.values import Basis
+from planner.plan import CPU_NOTE, SPOT_NOTE, Filters
+from planner.recommend import Recommendation, SetAside, recommend
+from planner.space import configs_for
+from planner.target import Target
+from tests.builders import (
+    GIB,
+    TODAY,
+    FakeEstimator,
+    make_config,
+    make_cpu,
+    make_environment,
+    make_failure,
+    make_gpu,
+    make_measurement,
+    make_offer,
+    make_profile,
+    make_target,
+)
+from trials.profile import WorkloadProfile
+from trials.trial import FailureKind, Outcome, Parallelism, Precision, TrialConfig
+
+L4, A100, CPU = make_gpu(), make_gpu("A100-SXM4-80GB", memory_bytes=80 * GIB), make_cpu()
+GPUS = {one.name: one for one in (L4, A100, CPU)}
+
+
+def one_config(
+    target: Target, gpu: Gpu, gpu_count: int, node_count: int, profile: WorkloadProfile
+) -> tuple[TrialConfig, ...]:
+    """Micro batch 8 where it divides."""
+    if target.global_batch_size % (8 * gpu_count):
+        return ()
+    return (
+        make_config(
+            gpu.name,
+            gpu_count=gpu_count,
+            node_count=node_count,
+            accumulation=target.global_batch_size // (8 * gpu_count),
+            parallelism=Parallelism.SINGLE if gpu_count == 1 else Parallelism.DDP,
+        ),
+    )
+
+
+def ask(
+    offers: Sequence[Offer],
+    estimator: FakeEstimator | None = None,
+    outcomes: Sequence[Outcome] = (),
+    **changes: Any,
+) -> Recommendation:
+    settings: dict[str, Any] = {
+        "target": make_target(),
+        "profile": make_profile(),
+        "gpus": GPUS,
+        "configs_for": one_config,
+        "today": TODAY,
+        "provisioning_s": 0.0,
+        "sweep_usd": 0.0,
+    }
+    return recommend(
+        offers=offers,
+        estimator=estimator or FakeEstimator(),
+        outcomes=outcomes,
+        **{**settings, **changes},
+    )
+
+
+def speeds(**step_s: float) -> FakeEstimator:
+    """Seconds per step by the first part of the GPU's name, shared ideally by the workers."""
+    return FakeEstimator(step_s=lambda config: step_s[config.gpu.split("-")[0]] / config.gpu_count)
+
+
+# Ranking
+
+
+def test_the_cheapest_run_wins_not_the_cheapest_hour_nor_the_fastest() -> None:
+    slow, fast = make_offer(price_usd_per_hour=0.9), make_offer(A100.name, price_usd_per_hour=3.6)
+    answer = ask([slow, fast], speeds(L4=10.0, A100=2.0), configs_for=_single(one_config))
+    assert answer.winner is not None
+    assert answer.winner.offer == fast
+    # 1,000 steps of 2 s at $3.6 an hour: $2.00; the L4 takes 10,000 s at $0.9: $2.50
+    assert answer.winner.cost_usd.expected == pytest.approx(2.0)
+    assert answer.winner.duration_s.expected == pytest.approx(2000.0)
+    assert answer.winner.throughput_per_s.expected == pytest.approx(16.0)
+
+
+def test_plans_are_ranked_by_expected_cost_and_cover_every_instance_count_that_divides_the_batch() -> None:
+    answer = ask([make_offer(network_bytes_per_s=1e9)])
+    assert [one.rank for one in answer.plans] == [1, 2, 3]
+    assert {one.instance_count for one in answer.plans} == {1, 2, 4}  # 8 workers of 8 exceed a batch of 32
+    assert all(one.config.global_batch_size == 32 for one in answer.plans)
+
+
+def test_equal_hardware_is_estimated_once() -> None:
+    estimator = FakeEstimator()
+    regions = [make_offer(region=f"zone-{number}", price_usd_per_hour=1.0 + number) for number in range(50)]
+    assert len(ask(regions, estimator).plans) == 150
+    assert len(estimator.step_calls) == 3
+
+
+def test_the_network_makes_hardware_different_only_between_nodes() -> None:
+    estimator = FakeEstimator()
+    ask([make_offer(network_bytes_per_s=1e9), make_offer(network_bytes_per_s=9e9)], estimator)
+    one_node = [hardware for config, hardware in estimator.step_calls if config.node_count == 1]
+    assert [one.network_bytes_per_s for one in one_node] == [None]
+    assert len(estimator.step_calls) == 1 + 2 * 2
+
+
+def test_gpus_of_an_instance_are_joined_by_the_offers_link() -> None:
+    estimator = FakeEstimator()
+    ask([make_offer(gpu_count=4, gpu_link=Link.NVLINK)], estimator)
+    assert estimator.step_calls[0][1].link is Link.NVLINK
+    assert estimator.step_calls[0][0].gpu_count == 4
+
+
+# Limits
+
+
+def test_the_budget_must_hold_at_the_high_end_and_with_the_sweep() -> None:
+    offer = make_offer(price_usd_per_hour=3.6)  # $1.00 expected, $1.30 at the high end
+    target = make_target(budget_usd=1.5)
+    fits = ask([offer], target=target, sweep_usd=0.15).plans[0]
+    assert fits.is_within_budget
+    assert fits.total_usd.expected == pytest.approx(1.15)
+    assert fits.breakdown.total_usd == fits.total_usd
+    bursts = ask([offer], target=target, sweep_usd=0.25)
+    assert not bursts.plans[0].is_within_budget
+    assert bursts.winner is None
+
+
+def test_a_cheaper_plan_that_may_miss_the_deadline_is_passed_over_and_counted() -> None:
+    slow, fast = make_offer(price_usd_per_hour=0.36), make_offer(A100.name, price_usd_per_hour=36.0)
+    answer = ask(
+        [slow, fast], speeds(L4=1.0, A100=0.5), configs_for=_single(one_config),
+        target=make_target(deadline_s=1100.0),
+    )  # fmt: skip
+    assert answer.winner is not None
+    assert answer.winner.offer == fast
+    assert answer.comparison is not None
+    assert answer.comparison.passed_over_count == 1
+    assert answer.comparison.passed_over is not None
+    assert answer.comparison.passed_over.offer == slow
+
+
+def test_nothing_fits_names_the_nearest_plan_and_what_would_have_to_give() -> None:
+    offers = [make_offer(price_usd_per_hour=3.6), make_offer(A100.name, price_usd_per_hour=36.0)]
+    answer = ask(
+        offers, configs_for=_single(one_config), target=make_target(budget_usd=0.65, deadline_s=1000.0)
+    )
+    assert answer.winner is None
+    assert answer.nearest is not None
+    assert answer.nearest.offer == offers[0]
+    assert answer.shortfall is not None
+    assert answer.shortfall.budget_usd == pytest.approx(1.3)
+    assert answer.shortfall.deadline_s == pytest.approx(1300.0)
+    assert answer.shortfall.samples == 500 * 32  # $0.65 buys 650 s, which is 500 steps of 1.3 s
+    assert not answer.shortfall.is_within_at_expected
+
+
+def test_nothing_fits_only_because_of_the_error_bar_is_told_apart() -> None:
+    answer = ask([make_offer(price_usd_per_hour=3.6)], target=make_target(budget_usd=1.2))
+    assert answer.winner is None
+    assert answer.shortfall is not None
+    assert answer.shortfall.is_within_at_expected
+    assert answer.shortfall.deadline_s is None
+
+
+def test_the_memory_that_is_lacking_is_named_when_no_offer_can_hold_the_model() -> None:
+    answer = ask([make_offer(), make_offer(A100.name)], FakeEstimator(peak_bytes=lambda _: 100.0 * GIB))
+    assert answer.plans == ()
+    assert answer.best is None
+    assert answer.least_memory is not None
+    assert answer.least_memory.needed_bytes == pytest.approx(110 * GIB)
+    assert answer.least_memory.memory_bytes == 80 * GIB
+    assert answer.set_aside == (
+        SetAside(reason="the model does not fit its memory at any micro batch size", offer_count=2),
+    )
+
+
+# Choosing the configuration
+
+
+def test_memory_must_fit_by_its_high_end_under_the_usable_share() -> None:
+    # 21 GiB expected is under 92% of 24 GiB; its high end, 23.1 GiB, is not
+    answer = ask([make_offer()], FakeEstimator(peak_bytes=lambda _: 21.0 * GIB))
+    assert answer.plans == ()
+
+
+def test_what_ran_on_that_gpu_fits_it() -> None:
+    config = make_config()
+    estimator = FakeEstimator(peak_bytes=lambda _: 23.5 * GIB, measured=[config])
+    answer = ask([make_offer()], estimator, [make_measurement(config)])
+    assert [one.config for one in answer.plans] == [config]
+    assert answer.plans[0].basis is Basis.MEASURED
+
+
+def test_unknown_memory_is_no_plan() -> None:
+    answer = ask([make_offer()], FakeEstimator(peak_bytes=lambda _: None))
+    assert answer.plans == ()
+    assert answer.set_aside == (SetAside(reason="nothing is known of the peak memory on it", offer_count=1),)
+
+
+def test_unknown_speed_is_no_plan() -> None:
+    answer = ask([make_offer()], FakeEstimator(step_s=lambda _: None))
+    assert answer.plans == ()
+    assert answer.set_aside == (SetAside(reason="nothing is known of the speed on it", offer_count=1),)
+
+
+def test_measured_beats_a_faster_prediction_unless_that_wins_at_its_worst() -> None:
+    plain = make_config()
+    half = replace(plain, precision=Precision.BF16)
+
+    def both(*args: Any) -> tuple[TrialConfig, ...]:
+        return (plain, half) if args[2] == 1 else ()
+
+    def answer(half_s: float) -> TrialConfig:
+        estimator = FakeEstimator(step_s=lambda config: 1.0 if config == plain else half_s, measured=[plain])
+        return ask([make_offer()], estimator, [make_measurement(plain)], configs_for=both).plans[0].config
+
+    assert answer(0.8) == plain  # at worst 1.04 s
+    assert answer(0.5) == half  # at worst 0.65 s
+
+
+def test_of_measured_configurations_that_tie_the_simpler_wins_and_the_other_is_named() -> None:
+    plain = make_config()
+    compiled = replace(plain, is_compiled=True)
+    estimator = FakeEstimator(
+        step_s=lambda config: 0.99 if config == compiled else 1.0, measured=[plain, compiled]
+    )
+    answer = ask(
+        [make_offer()],
+        estimator,
+        [make_measurement(plain), make_measurement(compiled)],
+        configs_for=lambda *args: (plain, compiled) if args[2] == 1 else (),
+    )
+    assert answer.plans[0].config == plain
+    assert answer.plans[0].tied_configs == (compiled,)
+
+
+def test_on_hardware_not_measured_the_least_expected_time_wins_though_intervals_overlap() -> None:
+    plain = make_config()
+    half = replace(plain, precision=Precision.BF16)
+    answer = ask(
+        [make_offer()],
+        FakeEstimator(step_s=lambda config: 0.9 if config == half else 1.0),
+        configs_for=lambda *args: (plain, half) if args[2] == 1 else (),
+    )
+    assert answer.plans[0].config == half
+
+
+def test_the_whole_space_is_searched_by_the_real_rules() -> None:
+    """Larger micro batches are faster here; 16 is the largest that fits 24 GiB at 1.25 GiB a sample."""
+    estimator = FakeEstimator(
+        step_s=lambda config: 1.0 + 0.1 * config.accumulation,
+        peak_bytes=lambda config: 1.25 * GIB * config.micro_batch_size,
+    )
+    answer = ask([make_offer()], estimator, configs_for=configs_for)
+    single = next(one for one in answer.plans if one.instance_count == 1)
+    assert (single.config.micro_batch_size, single.config.accumulation) == (16, 2)
+    assert single.config.precision is Precision.FP32  # nothing is faster here, so the simplest
+    assert not single.config.is_checkpointed
+
+
+# Failures
+
+
+def test_a_configuration_that_ran_out_of_memory_is_not_planned_nor_a_larger_one() -> None:
+    configs = tuple(
+        make_config(micro_batch_size=size, accumulation=32 // size) for size in (1, 2, 4, 8, 16, 32)
+    )
+    answer = ask(
+        [make_offer()],
+        FakeEstimator(step_s=lambda config: 1.0 + config.accumulation, peak_bytes=lambda _: 1.0 * GIB),
+        [make_failure(configs[3])],
+        configs_for=lambda *args: configs if args[2] == 1 else (),
+    )
+    assert answer.plans[0].config == configs[2]
+
+
+def test_arithmetic_that_diverged_is_planned_nowhere() -> None:
+    half = make_config(precision=Precision.FP16)
+    answer = ask(
+        [make_offer(A100.name)],
+        FakeEstimator(step_s=lambda config: 0.1 if config.precision is Precision.FP16 else 1.0),
+        [make_failure(half, kind=FailureKind.DIVERGED, reason="the loss became nan at step 3")],
+        configs_for=configs_for,
+    )
+    assert answer.plans
+    assert all(one.config.precision is not Precision.FP16 for one in answer.plans)
+
+
+def test_a_lost_worker_speaks_against_nothing() -> None:
+    lost = make_failure(kind=FailureKind.WORKER_LOST, reason="the node left the cluster")
+    assert ask([make_offer()], outcomes=[lost]).winner is not None
+
+
+def test_when_everything_failed_the_offer_says_so() -> None:
+    timed_out = make_failure(kind=FailureKind.TIMED_OUT, reason="no step within 120 s")
+    answer = ask([make_offer()], outcomes=[timed_out], configs_for=_single(one_config))
+    assert answer.set_aside == (SetAside(reason="every configuration failed in trials on it", offer_count=1),)
+
+
+# CPU
+
+
+def test_on_cpu_memory_is_the_hosts_shared_by_the_workers() -> None:
+    pair = make_config(CPU.name, gpu_count=2, micro_batch_size=8, accumulation=2, parallelism=Parallelism.DDP)
+    host = make_environment(device_name="Xeon", host_cpu_count=4, device_memory_bytes=16 * GIB)
+    estimator = FakeEstimator(
+        step_s=lambda config: 1.0 / config.gpu_count, peak_bytes=lambda _: 7.0 * GIB, measured=[pair]
+    )
+    roomy = make_offer(CPU.name, vcpus=4, memory_bytes=16 * GIB, price_usd_per_hour=0.2)
+    tight = replace(roomy, memory_bytes=12 * GIB, region="elsewhere")
+    answer = ask([roomy, tight], estimator, [make_measurement(pair, environment=host)])
+    by_region = {one.offer.region: one for one in answer.plans if one.instance_count == 1}
+    assert by_region["us-central1"].config == pair
+    assert by_region["us-central1"].memory_bytes == 8 * GIB
+    assert by_region["elsewhere"].config.gpu_count == 1  # two workers of 7 GiB do not fit 12
+    assert CPU_NOTE in by_region["elsewhere"].notes
+    assert {hardware.vcpus for _, hardware in estimator.step_calls} == {4}
+
+
+def test_without_a_measured_gpu_the_trial_worth_most_is_named_with_its_price() -> None:
+    cpu = make_config(CPU.name)
+    estimator = FakeEstimator(
+        step_s=lambda config: 10.0 if config.gpu == CPU.name else 1.0, spread=0.6, measured=[cpu]
+    )
+    offers = [
+        make_offer(CPU.name, price_usd_per_hour=0.4),
+        make_offer(price_usd_per_hour=3.6),
+        make_offer(price_usd_per_hour=4.0, region="dearer"),
+    ]
+    answer = ask(offers, estimator, [make_measurement(cpu)], configs_for=_single(one_config))
+    assert not answer.is_gpu_measured
+    assert answer.measured_gpus == (CPU.name,)
+    trial = answer.useful_trial
+    assert trial is not None
+    assert trial.offer == offers[1]
+    assert trial.cost_usd == pytest.approx(3.6 * 360 / 3600)
+    # The L4 costs $1.00 [0.40, 1.60] and the CPU $1.11: knowing is worth something, but less than $0.60
+    assert 0.05 < trial.expected_saving_usd < 0.6
+
+
+def test_a_measured_gpu_needs_no_trial() -> None:
+    config = make_config()
+    answer = ask([make_offer()], FakeEstimator(measured=[config]), [make_measurement(config)])
+    assert answer.is_gpu_measured
+    assert answer.useful_trial is None
+
+
+# Explanation
+
+
+def test_the_runner_up_is_another_device_not_another_region() -> None:
+    offers = [
+        make_offer(price_usd_per_hour=1.0),
+        make_offer(price_usd_per_hour=1.01, region="next-door"),
+        make_offer(A100.name, price_usd_per_hour=4.0),
+    ]
+    answer = ask(offers, speeds(L4=2.0, A100=1.0), configs_for=_single(one_config))
+    comparison = answer.comparison
+    assert comparison is not None
+    assert comparison.runner_up is not None
+    assert comparison.runner_up.offer == offers[2]
+    assert comparison.speed_ratio == pytest.approx(2.0)
+    assert comparison.price_ratio == pytest.approx(4.0)
+    assert comparison.extra_usd == pytest.approx(1000 / 3600 * 4 - 2000 / 3600)
+    assert not comparison.is_tie
+
+
+def test_costs_that_cannot_be_told_apart_are_a_tie() -> None:
+    offers = [make_offer(price_usd_per_hour=1.0), make_offer(A100.name, price_usd_per_hour=2.2)]
+    answer = ask(offers, speeds(L4=2.0, A100=1.0), configs_for=_single(one_config))
+    assert [one.is_tied_with_best for one in answer.plans] == [False, True]
+    assert answer.comparison is not None
+    assert answer.comparison.is_tie
+
+
+def test_one_configuration_at_two_prices_is_no_tie_however_wide_the_error() -> None:
+    offers = [make_offer(price_usd_per_hour=1.0), make_offer(price_usd_per_hour=1.1, region="dearer")]
+    answer = ask(offers, configs_for=_single(one_config))
+    assert not answer.plans[1].is_tied_with_best
+
+
+def test_the_frontier_has_no_plan_that_another_beats_in_both() -> None:
+    offers = [
+        make_offer(price_usd_per_hour=1.0),
+        make_offer(A100.name, price_usd_per_hour=5.0),
+        make_offer(A100.name, price_usd_per_hour=6.0, region="dearer"),
+    ]
+    answer = ask(offers, speeds(L4=2.0, A100=1.0), configs_for=_single(one_config))
+    assert [one.offer for one in answer.frontier] == [offers[1], offers[0]]
+
+
+# What is left out is said
+
+
+def test_filters_leave_out_and_count() -> None:
+    offers = [
+        make_offer(),
+        make_offer(provider="aws"),
+        make_offer(region="asia-east1"),
+        make_offer(A100.name),
+        make_offer(pricing=Pricing.SPOT),
+        make_offer("TPU-v5e"),
+    ]
+    filters = Filters(
+        providers=frozenset({"gcp"}),
+        regions=frozenset({"us-central1"}),
+        gpus=frozenset({L4.name, "TPU-v5e"}),
+        is_spot=False,
+    )
+    answer = ask(offers, filters=filters)
+    assert {one.offer for one in answer.plans} == {offers[0]}
+    assert {one.reason: one.offer_count for one in answer.set_aside} == {
+        "from a provider that was not asked for": 1,
+        "in a region that was not asked for": 1,
+        "with a device that was not asked for": 1,
+        "spot, which was ruled out": 1,
+        "with a device whose figures are not in the catalog": 1,
+    }
+    assert answer.offer_count == 6
+
+
+def test_spot_alone_can_be_asked_for_and_carries_its_caveat() -> None:
+    offers = [make_offer(), make_offer(pricing=Pricing.SPOT)]
+    answer = ask(offers, filters=Filters(is_spot=True))
+    assert {one.offer.pricing for one in answer.plans} == {Pricing.SPOT}
+    assert answer.plans[0].notes == (SPOT_NOTE,)
+
+
+def test_measured_devices_without_a_price_and_devices_without_a_name_are_said() -> None:
+    measured = make_measurement(make_config(A100.name))
+    answer = ask([make_offer()], outcomes=[measured], unmatched_devices=["NVIDIA Graphics Device"])
+    assert answer.unpriced_gpus == (A100.name,)
+    assert answer.unmatched_devices == ("NVIDIA Graphics Device",)
+
+
+def test_old_prices_are_counted_by_kind() -> None:
+    offers = [
+        make_offer(as_of=date(2025, 5, 4)),  # 29 days
+        make_offer(as_of=date(2025, 5, 2)),  # 31 days
+        make_offer(pricing=Pricing.SPOT, as_of=date(2025, 6, 1)),  # a day
+        make_offer(pricing=Pricing.SPOT, as_of=date(2025, 5, 31)),  # two
+    ]
+    stale = ask(offers).stale_prices
+    assert stale is not None
+    assert (stale.on_demand_count, stale.spot_count, stale.oldest) == (1, 1, date(2025, 5, 2))
+    assert ask(offers[:1]).stale_prices is None
+
+
+def test_an_empty_catalog_gives_an_empty_answer() -> None:
+    answer = ask([])
+    assert (answer.plans, answer.best, answer.frontier, answer.useful_trial) == ((), None, (), None)
+
+
+def test_the_whole_catalog_takes_about_a_second() -> None:
+    gpus = {f"GPU{number}": make_gpu(f"GPU{number}") for number in range(30)}
+    offers = [
+        make_offer(f"GPU{number % 30}", gpu_count=2 ** (number % 4), region=f"r{number}", vcpus=number % 7)
+        for number in range(200)
+    ]
+    start = time.perf_counter()
+    answer = ask(
+        offers, gpus=gpus, configs_for=configs_for, target=make_target(samples=480_000, global_batch_size=480)
+    )
+    assert len(answer.plans) == 750  # 64 workers do not divide 480
+    assert time.perf_counter() - start < 3.0  # three times what it may take where nothing else runs
+
+
+def _single(configs: Any) -> Any:
+    """Only one instance."""
+    return lambda *args: configs(*args) if args[3] == 1 else ()

@@ -1,0 +1,102 @@
+"""From an exception inside a trial to a Failure: what kind it is, and why, in words."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections.abc import Iterator
+
+import torch
+
+from trials.errors import TrialsError
+from trials.trial import Failure, FailureKind, TrialConfig
+
+OUT_OF_MEMORY_WORDS = (
+    "DefaultCPUAllocator",
+    "not enough memory",
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+PEER_WORDS = (
+    "Timed out waiting",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "NCCL",
+    "[gloo]",
+    "gloo/",
+)
+COMPILE_MODULES = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.utils._triton")
+
+
+class Unsupported(Exception):  # noqa: N818  (nobody's error: it becomes a Failure)
+    """This model or device cannot take a knob; the message is the reason."""
+
+
+class Diverged(Exception):  # noqa: N818  (nobody's error: it becomes a Failure)
+    """The loss is not finite; the message says at which step."""
+
+
+class PeerFailed(Exception):  # noqa: N818  (nobody's error: it becomes a Failure)
+    """Another rank failed, and says why itself."""
+
+
+def explain(error: BaseException, config: TrialConfig, path: str, trial_s: float) -> Failure:
+    """The failure that ``error`` stands for in a trial of the model file at ``path``. Keeps no tensors."""
+    kind, reason = _classify(error, path)
+    detail = "".join(traceback.format_exception(error))
+    return Failure(config=config, kind=kind, reason=reason, trial_s=trial_s, detail=detail)
+
+
+def _classify(error: BaseException, path: str) -> tuple[FailureKind, str]:
+    chain = list(_chain(error))
+    for one in chain:
+        if is_out_of_memory(one):
+            return FailureKind.OUT_OF_MEMORY, first_line(one)
+    if isinstance(error, Unsupported):
+        return FailureKind.UNSUPPORTED, str(error)
+    if isinstance(error, Diverged):
+        return FailureKind.DIVERGED, str(error)
+    if isinstance(error, PeerFailed) or any(_is_peer_failure(one) for one in chain):
+        return FailureKind.WORKER_LOST, f"another worker of this trial failed: {first_line(error)}"
+    if isinstance(error, TrialsError):
+        return FailureKind.USER_CODE, str(error)
+    if isinstance(error, SystemExit):
+        return FailureKind.USER_CODE, f"{path}: the model file called sys.exit({error.code!r})"
+    if any(type(one).__module__.startswith(COMPILE_MODULES) for one in chain):
+        return FailureKind.UNSUPPORTED, f"torch.compile cannot take this model: {first_line(error)}"
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    if lines:
+        return (
+            FailureKind.USER_CODE,
+            f"{path}, line {lines[-1].lineno}: {type(error).__name__}: {first_line(error)}",
+        )
+    return FailureKind.UNSUPPORTED, f"{type(error).__name__}: {first_line(error)}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device or the host had no memory left. On CPU torch raises a RuntimeError."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY_WORDS)
+
+
+def _is_peer_failure(error: BaseException) -> bool:
+    if isinstance(error, torch.distributed.DistError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in PEER_WORDS)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what the error says, or its name."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,220 @@
+"""Measures one trial on one rank: warm up until steady, time whole steps, keep raw times and peak memory.
+
+All ranks call ``measure`` together. Times are the slowest rank's, so that every rank takes the same decisions
+without being told.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from trials.clock import Clock
+from trials.environment import read_environment
+from trials.failures import Diverged, Unsupported, explain
+from trials.isolate import isolated
+from trials.memory import PeakMemory, release
+from trials.phases import phases_of, spread_phases
+from trials.place import Place
+from trials.precision import set_fp32_arithmetic
+from trials.quality import half_width_fraction, has_warmed_up, warnings_of
+from trials.step import StepMarks, Training
+from trials.telemetry import Sampler, gpu_reader
+from trials.trial import Failure, FailureKind, Measurement, Phases, Series, TrialConfig, Workload
+from trials.workload import load
+from trials.wrap import refusal
+
+INTERPOLATED_FROM = 5  # accumulation from which a trial times two smaller counts instead
+_SMALL_ACCUMULATIONS = (1, 3)
+_BLOCK_STEPS = 5  # steps between two looks at the precision reached
+
+# The most telling kind first: when one rank runs out of memory, the others only see it gone.
+_TELLING = (
+    FailureKind.OUT_OF_MEMORY,
+    FailureKind.DIVERGED,
+    FailureKind.USER_CODE,
+    FailureKind.UNSUPPORTED,
+    FailureKind.WRONG_DEVICE,
+    FailureKind.TIMED_OUT,
+    FailureKind.WORKER_LOST,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureSettings:
+    """How long and how exactly a trial is measured."""
+
+    warmup_min: int = 3  # steps, the first included
+    warmup_max: int = 15
+    timed_min: int = 10
+    timed_max: int = 100
+    half_width_fraction: float = 0.02  # of the median's 95% interval
+    max_s: float = 60.0  # of timed steps per series; timed_min steps are taken in any case
+    loss_count: int = 50
+    seed: int = 0
+    loader_worker_count: int | None = None  # None: the file's own, 0 for dataset()
+    is_full: bool = False  # large accumulation is run in full, not interpolated
+    telemetry_period_s: float = 0.1
+
+
+def measure(
+    workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings | None = None
+) -> Measurement | Failure:
+    """Run a trial. Every rank calls it; each returns its own view, see ``merge``. Nothing of it remains."""
+    begun_s = time.perf_counter()
+    with isolated(workload, place.threads):
+        outcome = _attempt(workload, config, place, settings or MeasureSettings())
+    release(place.torch_device)
+    return replace(outcome, trial_s=time.perf_counter() - begun_s)
+
+
+def merge(outcomes: Sequence[Measurement | Failure]) -> Measurement | Failure:
+    """One outcome of all ranks', given in rank order: any failure wins, the most telling kind first."""
+    failures = [(rank, one) for rank, one in enumerate(outcomes) if isinstance(one, Failure)]
+    if failures:
+        rank, worst = min(failures, key=lambda pair: _TELLING.index(pair[1].kind))
+        reason = worst.reason if len(outcomes) == 1 else f"{worst.reason} (rank {rank} of {len(outcomes)})"
+        return replace(worst, reason=reason, trial_s=max(one.trial_s for one in outcomes))
+    ranks = [one for one in outcomes if isinstance(one, Measurement)]
+    reserved = [one.peak_reserved_bytes for one in ranks]
+    known = [one for one in reserved if one is not None]
+    return replace(
+        ranks[0],
+        startup_s=max(one.startup_s for one in ranks),
+        first_step_s=max(one.first_step_s for one in ranks),
+        trial_s=max(one.trial_s for one in ranks),
+        peak_allocated_bytes=tuple(size for one in ranks for size in one.peak_allocated_bytes),
+        peak_reserved_bytes=tuple(size for one in known for size in one)
+        if len(known) == len(ranks)
+        else None,
+        warnings=tuple(dict.fromkeys(warning for one in ranks for warning in one.warnings)),
+    )
+
+
+def _attempt(
+    workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings
+) -> Measurement | Failure:
+    """The trial, with what goes wrong as a Failure. Its tensors are gone when it returns."""
+    try:
+        return _measure(workload, config, place, settings)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        return explain(error, config, workload.path, trial_s=0.0)
+
+
+def _measure(workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings) -> Measurement:
+    begun_s = time.perf_counter()
+    why = refusal(config, place)
+    if why is not None:
+        raise Unsupported(why)
+    device = place.torch_device
+    set_fp32_arithmetic(config.precision)
+    memory = PeakMemory(device)
+    torch.manual_seed(settings.seed)
+    loaded = place.together(lambda: load(workload))
+    training = Training(loaded, config, place, settings.seed, settings.loader_worker_count)
+    try:
+        memory.start()
+        startup_s = time.perf_counter() - begun_s
+        run = _Run(training, place, settings)
+        first_step_s = run.time_steps(1, _accumulations(config, settings)[0])[0]
+        with Sampler(gpu_reader(device), settings.telemetry_period_s) as sampler:
+            series = tuple(run.time_series(one) for one in _accumulations(config, settings))
+        allocated, reserved = memory.read()
+    finally:
+        training.close()
+    last_s = series[-1].step_times_s
+    warnings = warnings_of(
+        last_s, limit_fraction=settings.half_width_fraction, telemetry=sampler.telemetry
+    ) + ((memory.warning,) if memory.warning else ())
+    measurement = Measurement(
+        config=config,
+        series=series,
+        is_steady=all(
+            half_width_fraction(one.step_times_s) <= settings.half_width_fraction for one in series
+        ),
+        half_width_fraction=half_width_fraction(last_s),
+        warmup_step_count=run.warmup_step_count,
+        startup_s=startup_s,
+        first_step_s=first_step_s,
+        trial_s=time.perf_counter() - begun_s,
+        peak_allocated_bytes=(allocated,),
+        peak_reserved_bytes=None if reserved is None else (reserved,),
+        losses=tuple(place.mean(run.losses[: settings.loss_count])),
+        phases=None,
+        telemetry=sampler.telemetry,
+        environment=read_environment(place, config.node_count),
+        warnings=warnings,
+    )
+    return replace(measurement, phases=spread_phases(run.phases, measurement))
+
+
+def _accumulations(config: TrialConfig, settings: MeasureSettings) -> tuple[int, ...]:
+    if config.accumulation < INTERPOLATED_FROM or settings.is_full:
+        return (config.accumulation,)
+    return _SMALL_ACCUMULATIONS
+
+
+class _Run:
+    """Steps taken so far, and what came of them."""
+
+    def __init__(self, training: Training, place: Place, settings: MeasureSettings) -> None:
+        self._training = training
+        self._place = place
+        self._settings = settings
+        self._clock = Clock(place.torch_device)
+        self.warmup_step_count = 0
+        self.losses: list[float] = []
+        self.phases: dict[int, Phases] = {}  # by accumulation, of this rank
+
+    def time_series(self, accumulation: int) -> Series:
+        """Warm up until steady, then time steps until the median is known well enough or a cap is reached."""
+        settings = self._settings
+        warmup: list[float] = []
+        while len(warmup) + 1 < settings.warmup_min or not has_warmed_up(warmup):
+            if len(warmup) + 1 >= settings.warmup_max:
+                break
+            warmup += self.time_steps(1, accumulation)
+        self.warmup_step_count += len(warmup) + (1 if not self.phases else 0)
+        marks: list[StepMarks] = []
+        times = self.time_steps(settings.timed_min, accumulation, marks)
+        while (
+            half_width_fraction(times) > settings.half_width_fraction
+            and len(times) < settings.timed_max
+            and math.fsum(times) < settings.max_s
+        ):
+            times += self.time_steps(_BLOCK_STEPS, accumulation, marks)
+        self.phases[accumulation] = phases_of(marks, self._clock)
+        return Series(accumulation=accumulation, step_times_s=tuple(times))
+
+    def time_steps(self, count: int, accumulation: int, marks: list[StepMarks] | None = None) -> list[float]:
+        """Seconds of each of ``count`` steps on the slowest rank. Raises Diverged on all ranks together."""
+        clock = self._clock
+        clock.settle()
+        start = clock.mark()
+        taken, losses = [], []
+        for _ in range(count):
+            loss, step = self._training.run_step(accumulation, clock, start)
+            start = step.end
+            taken.append(step)
+            losses.append(loss)
+        clock.settle()
+        values = torch.stack(losses).tolist()
+        self.losses += values
+        is_diverged = float(not all(map(math.isfinite, values)))
+        own = [clock.seconds(one.start, one.end) for one in taken]
+        *times, has_diverged = self._place.largest([*own, is_diverged])
+        if has_diverged:
+            raise Diverged(self._divergence())
+        if marks is not None:
+            marks += taken
+        return times
+
+    def _divergence(self) -> str:
+        for index, loss in enumerate(self.losses):
+            if not math.isfinite(loss):
+                return f"the loss became {loss} at step {index + 1}"
+        return "the loss of another rank is not finite"

@@ -1,0 +1,188 @@
+"""One short benchmark: what is tried, what comes of it, and how it can fail. Imports no torch.
+
+A step, everywhere in this project, is one *optimizer step* of the real run: fetch ``accumulation`` micro
+batches, forward and backward for each, gradient synchronisation, clipping if set, optimizer, zero_grad.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Precision(StrEnum):
+    """Arithmetic of the forward and backward pass; the optimizer always holds fp32 parameters."""
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+
+class Parallelism(StrEnum):
+    """How the workers share the model."""
+
+    SINGLE = "single"
+    DDP = "ddp"
+    FSDP2 = "fsdp2"
+
+
+class FailureKind(StrEnum):
+    """Why a trial has no measurement."""
+
+    OUT_OF_MEMORY = "out of memory"
+    UNSUPPORTED = "unsupported"
+    DIVERGED = "diverged"
+    TIMED_OUT = "timed out"
+    WORKER_LOST = "worker lost"
+    WRONG_DEVICE = "wrong device"
+    USER_CODE = "error in the model file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The user's model file as data; its functions never cross a process boundary."""
+
+    path: str  # absolute
+    sha256: str  # of the file and of its local imports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialConfig:
+    """Every knob of a trial, and of a planned run.
+
+    ``gpu`` is a catalog name. ``gpu_count`` is the number of workers in all, on ``node_count`` nodes; on
+    CPU it is the number of worker processes that share the machine's cores.
+    """
+
+    gpu: str
+    gpu_count: int
+    node_count: int = 1
+    micro_batch_size: int  # samples per worker per forward pass
+    accumulation: int
+    precision: Precision
+    parallelism: Parallelism
+    is_checkpointed: bool = False  # activation checkpointing
+    is_compiled: bool = False  # torch.compile
+
+    @property
+    def global_batch_size(self) -> int:
+        """Samples per optimizer step over all workers."""
+        return self.micro_batch_size * self.accumulation * self.gpu_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Where a measurement was taken; None where there is no such thing."""
+
+    device_name: str  # what CUDA says, or the CPU's model name
+    device_memory_bytes: int  # of one GPU, or of the host
+    driver: str | None
+    cuda: str | None
+    torch: str
+    ray: str | None
+    python: str
+    host_cpu_count: int
+    node_count: int
+    threads_per_worker: int | None  # on CPU: torch threads of each worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telemetry:
+    """NVML while the steps were timed: medians over samples unless the name says otherwise."""
+
+    sample_count: int
+    gpu_utilisation_fraction: float | None
+    memory_utilisation_fraction: float | None
+    sm_clock_hz: float | None
+    sm_clock_max_hz: float | None
+    power_w: float | None
+    power_limit_w: float | None
+    temperature_max_c: float | None
+    energy_j: float | None
+    throttle_reasons: tuple[str, ...]
+    other_process_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Raw times of full optimizer steps at one accumulation count."""
+
+    accumulation: int
+    step_times_s: tuple[float, ...]  # in order; the slowest rank's, warm-up excluded
+
+    @property
+    def median_s(self) -> float:
+        """Median step time."""
+        return statistics.median(self.step_times_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """Where the time of a step goes, in seconds per step (medians of rank 0); they sum to the step."""
+
+    data_wait_s: float
+    host_to_device_s: float
+    forward_backward_s: float  # with the gradient synchronisation that overlaps it
+    optimizer_s: float  # clipping, step, zero_grad
+    other_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What a trial yields. Statistics are derived from the raw times kept here."""
+
+    config: TrialConfig
+    series: tuple[Series, ...]  # one, at config.accumulation; or two at smaller counts (large accumulation)
+    is_steady: bool  # the 95% half-width of the median fell under 2% before the cap
+    half_width_fraction: float  # of the last series
+    warmup_step_count: int
+    startup_s: float  # building model, data, wrapper, until the first step begins
+    first_step_s: float  # with lazy initialisation and compilation
+    trial_s: float  # wall time that the devices were held
+    peak_allocated_bytes: tuple[int, ...]  # by rank
+    peak_reserved_bytes: tuple[int, ...] | None  # by rank; None on CPU
+    losses: tuple[float, ...]  # of the first steps, rank 0, warm-up included
+    phases: Phases | None
+    telemetry: Telemetry | None  # None without NVML
+    environment: Environment
+    warnings: tuple[str, ...] = ()  # from trials.quality, in words
+
+    @property
+    def is_interpolated(self) -> bool:
+        """Whether the full step was computed from two smaller accumulation counts."""
+        return len(self.series) > 1
+
+    @property
+    def step_time_s(self) -> float:
+        """Seconds per optimizer step: the median, or the line through two accumulation counts."""
+        if not self.is_interpolated:
+            return self.series[0].median_s
+        few, many = sorted(self.series, key=lambda one: one.accumulation)
+        slope_s = (many.median_s - few.median_s) / (many.accumulation - few.accumulation)
+        return many.median_s + slope_s * (self.config.accumulation - many.accumulation)
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Samples per second over all workers."""
+        return self.config.global_batch_size / self.step_time_s
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """The largest rank's peak: reserved where the allocator reserves, else allocated."""
+        return max(self.peak_reserved_bytes or self.peak_allocated_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A trial without a measurement, as a value."""
+
+    config: TrialConfig
+    kind: FailureKind
+    reason: str  # what happened, in words for the report
+    trial_s: float  # wall time that the devices were held
+    detail: str = ""  # traceback or stacks, for --verbose
+
+
+Outcome = Measurement | Failure
