@@ -144,6 +144,8 @@ def find_gpu(text: str, gpus: Mapping[str, Gpu]) -> Gpu:
     A catalog name or a driver's name, or as many parts of a catalog name as mean one row ("L4", "rtx 4090").
     Raises CatalogError listing the candidates where several rows fit ("H100"), or the closest names.
     """
+    if text in gpus:
+        return gpus[text]
     wanted = _parts(text)
     by_name = {_parts(gpu.name): gpu for gpu in gpus.values()}
     if wanted in by_name:

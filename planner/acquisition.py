@@ -129,9 +129,7 @@ def _technique(config: TrialConfig) -> TrialConfig:
 
 
 def _choice(one: Candidate, reason: str, saving: float | None = None) -> Choice:
-    return Choice(
-        config=one.config, expected_saving=saving, trial_cost_usd=one.trial_cost_usd, reason=reason
-    )
+    return Choice(config=one.config, expected_saving=saving, trial_cost_usd=one.trial_cost_usd, reason=reason)
 
 
 def _smallest(candidates: Sequence[Candidate]) -> Choice | None:

@@ -15,20 +15,23 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Protocol
 
-from catalogs.gpus import DeviceKind, Gpu
+from catalogs.gpus import DeviceKind, Gpu, Link
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.rule_out import RuledOut
 from planner.target import Target
+from planner.ties import complexity, is_tied_here
 from trials.profile import WorkloadProfile
-from trials.trial import Measurement, Outcome, Parallelism, Precision, TrialConfig
+from trials.trial import Measurement, Outcome, TrialConfig
 
 USABLE_MEMORY_FRACTION = 0.92
 """What ECC, the driver, the CUDA context and other processes leave of the nominal memory: a T4 reports
 14.6 of 16 GiB and an L4 22.0 of 24; Ray ends workers on a host that is 95% full."""
 
-NEGLIGIBLE_FRACTION = 0.02
-"""Two runs of a step on two machines of one type differ by about this; smaller differences decide nothing."""
+SHORTLIST_COUNT = 4
+"""On GPU instances that differ in vCPUs and network only, this many configurations are compared: the best on
+the first of these instances, and what was measured. The two move all configurations nearly alike."""
 
+Candidates = list[tuple[TrialConfig, Estimate]]  # with the peak memory that was held against the limit
 ConfigsFor = Callable[[Target, Gpu, int, int, WorkloadProfile], tuple[TrialConfig, ...]]
 
 
@@ -119,6 +122,7 @@ class Chooser:
     _choices: dict[Place, Choice | NoChoice] = field(default_factory=dict)
     _configs: dict[tuple[str, int, int], tuple[tuple[TrialConfig, ...], ...]] = field(default_factory=dict)
     _peaks: dict[tuple[TrialConfig, int | None], Estimate | None] = field(default_factory=dict)
+    _candidates: dict[tuple[str, Link, int, int], Candidates | NoChoice] = field(default_factory=dict)
 
     def choose(self, place: Place) -> Choice | NoChoice:
         """The best configuration, or the reason why there is none."""
@@ -127,14 +131,13 @@ class Chooser:
         return self._choices[place]
 
     def _choose(self, place: Place) -> Choice | NoChoice:
-        by_technique = [one for count in place.worker_counts for one in self._admissible(place, count)]
-        if not by_technique:
-            return NoChoice(miss=Miss.NO_SPLIT)
-        if not any(by_technique):
-            return NoChoice(miss=Miss.ALL_FAILED)
-        fitting = self._fitting(place, by_technique)
-        if isinstance(fitting, NoChoice):
-            return fitting
+        hardware = place.hardware
+        kin = (hardware.gpu.name, hardware.link, place.worker_counts[0], place.node_count)
+        candidates = self._candidates.get(kin) or self._candidates_for(place)
+        if hardware.gpu.kind is DeviceKind.GPU:
+            self._candidates[kin] = candidates
+        if isinstance(candidates, NoChoice):
+            return candidates
         timed = [
             Choice(
                 config=config,
@@ -143,10 +146,22 @@ class Chooser:
                 memory_bytes=place.memory_bytes(config),
                 tied=(),
             )
-            for config, peak in fitting
-            if (step_time_s := self.estimator.step_time_s(config, place.hardware)) is not None
+            for config, peak in candidates
+            if (step_time_s := self.estimator.step_time_s(config, hardware)) is not None
         ]
-        return _best(timed) if timed else NoChoice(miss=Miss.SPEED_UNKNOWN)
+        if not timed:
+            return NoChoice(miss=Miss.SPEED_UNKNOWN)
+        if kin in self._candidates:
+            self._candidates[kin] = _shortlist(timed)
+        return _best(timed)
+
+    def _candidates_for(self, place: Place) -> Candidates | NoChoice:
+        by_technique = [one for count in place.worker_counts for one in self._admissible(place, count)]
+        if not by_technique:
+            return NoChoice(miss=Miss.NO_SPLIT)
+        if not any(by_technique):
+            return NoChoice(miss=Miss.ALL_FAILED)
+        return self._fitting(place, by_technique)
 
     def _admissible(self, place: Place, worker_count: int) -> tuple[tuple[TrialConfig, ...], ...]:
         """By technique, largest micro batch first, without what trials ruled out."""
@@ -167,9 +182,9 @@ class Chooser:
 
     def _fitting(
         self, place: Place, by_technique: Iterable[tuple[TrialConfig, ...]]
-    ) -> list[tuple[TrialConfig, Estimate]] | NoChoice:
+    ) -> Candidates | NoChoice:
         """What fits and is worth timing."""
-        fitting: list[tuple[TrialConfig, Estimate]] = []
+        fitting: Candidates = []
         refused: list[tuple[float, int]] = []  # bytes needed, bytes there
         for configs in filter(None, by_technique):
             sizes = self.measured.sizes_worth_timing(configs[0])
@@ -212,16 +227,20 @@ def measured_in(outcomes: Iterable[Outcome]) -> Measured:
     )
 
 
-def is_same_within(first: Estimate, second: Estimate) -> bool:
-    """Whether two estimates with errors of their own cannot be told apart: each holds the other's middle."""
-    return first.low <= second.expected <= first.high and second.low <= first.expected <= second.high
-
-
 def _fits(peak: Estimate, memory_bytes: int, kind: DeviceKind) -> bool:
     """By the high end under the usable share; a GPU on which it was measured has shown that it fits."""
     if peak.basis is Basis.MEASURED and kind is DeviceKind.GPU:
         return True
     return peak.high <= USABLE_MEMORY_FRACTION * memory_bytes
+
+
+def _shortlist(timed: list[Choice]) -> Candidates:
+    in_order = sorted(timed, key=lambda one: one.step_time_s.expected)
+    return [
+        (one.config, one.peak_memory_bytes)
+        for index, one in enumerate(in_order)
+        if index < SHORTLIST_COUNT or one.step_time_s.basis is Basis.MEASURED
+    ]
 
 
 def _best(choices: list[Choice]) -> Choice:
@@ -231,9 +250,9 @@ def _best(choices: list[Choice]) -> Choice:
         contenders = [one for one in choices if one in measured or one.step_time_s.high < to_beat_s]
     else:
         contenders = choices
-    fastest = min(contenders, key=lambda one: (one.step_time_s.expected, _complexity(one.config)))
-    tied = [one for one in contenders if _is_tied(one.step_time_s, fastest.step_time_s)]
-    simplest = min(tied, key=lambda one: (_complexity(one.config), one.step_time_s.high))
+    fastest = min(contenders, key=lambda one: (one.step_time_s.expected, complexity(one.config)))
+    tied = [one for one in contenders if is_tied_here(one.step_time_s, fastest.step_time_s)]
+    simplest = min(tied, key=lambda one: (complexity(one.config), one.step_time_s.high))
     return Choice(
         config=simplest.config,
         step_time_s=simplest.step_time_s,
@@ -243,13 +262,6 @@ def _best(choices: list[Choice]) -> Choice:
     )
 
 
-def _is_tied(one: Estimate, fastest: Estimate) -> bool:
-    """Measured times tie within their intervals; predictions for one place share their error."""
-    if one.basis is Basis.MEASURED and fastest.basis is Basis.MEASURED:
-        return is_same_within(one, fastest)
-    return one.expected <= fastest.expected * (1 + NEGLIGIBLE_FRACTION)
-
-
 def _technique(config: TrialConfig) -> tuple[bool, bool, str, str]:
     return (config.is_compiled, config.is_checkpointed, config.parallelism, config.precision)
 
@@ -257,17 +269,3 @@ def _technique(config: TrialConfig) -> tuple[bool, bool, str, str]:
 def _arithmetic(config: TrialConfig) -> tuple[bool, bool, str]:
     """The technique but for the parallelism, which leaves the work of a micro batch as it is."""
     return (config.is_compiled, config.is_checkpointed, config.precision)
-
-
-def _complexity(config: TrialConfig) -> int:
-    """How much there is to go wrong; of equals, the one that is better known is preferred."""
-    return (
-        2 * config.is_compiled
-        + config.is_checkpointed
-        + _PARALLELISM_COMPLEXITY[config.parallelism]
-        + _PRECISION_COMPLEXITY[config.precision]
-    )
-
-
-_PARALLELISM_COMPLEXITY = {Parallelism.SINGLE: 0, Parallelism.DDP: 1, Parallelism.FSDP2: 2}
-_PRECISION_COMPLEXITY = {Precision.FP32: 0, Precision.TF32: 1, Precision.BF16: 1, Precision.FP16: 2}

@@ -12,9 +12,8 @@ from pathlib import Path
 import typer
 
 from planner import options as given
+from planner.exits import Exit
 from planner.target import TargetFlags, check_money, parse_duration_s
-
-PLAN, OUR_FAULT, BAD_INPUT, NOTHING_FITS, INTERRUPTED = 0, 1, 2, 3, 130
 
 app = typer.Typer(
     name="planner",
@@ -154,15 +153,15 @@ def run(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="planner", standalone_mode=False)
     except typer.Abort:
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except KeyboardInterrupt:
         print("planner: interrupted; every finished trial is saved", file=sys.stderr)
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except BrokenPipeError:
-        return PLAN
+        return Exit.PLAN
     except Exception as error:
         return _failed(error)
-    return code if isinstance(code, int) else PLAN
+    return code if isinstance(code, int) else Exit.PLAN
 
 
 def _failed(error: Exception) -> int:
@@ -172,17 +171,17 @@ def _failed(error: Exception) -> int:
 
     if hasattr(error, "format_message"):  # a flag that the parser refused
         print(f"planner: {error.format_message()}", file=sys.stderr)
-        return BAD_INPUT
+        return Exit.BAD_INPUT
     if isinstance(error, PlannerError | CatalogError | TrialsError):
         print(f"planner: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return Exit.BAD_INPUT
     traceback.print_exception(error, file=sys.stderr)
     print(
         "planner: this is our fault, not yours; please report it with the lines above. "
         "Every finished trial is saved.",
         file=sys.stderr,
     )
-    return OUR_FAULT
+    return Exit.OUR_FAULT
 
 
 def _target(

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from catalogs.gpus import DeviceKind, Gpu, Link
 from catalogs.offers import Offer, Pricing
-from planner.choose import NEGLIGIBLE_FRACTION, Choice, Chooser, Measured, NoChoice, Place, is_same_within
+from planner.choose import Choice, Chooser, Measured, NoChoice, Place
 from planner.cost import Breakdown, hourly_usd, run_cost, run_duration_s, sweep_term
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.target import Target
+from planner.ties import NEGLIGIBLE_FRACTION, is_same_within
 from trials.trial import TrialConfig
 
 INSTANCE_COUNTS = (1, 2, 4, 8)
@@ -144,7 +145,7 @@ def filtered(
 
 
 def hardware_of(offer: Offer, gpu: Gpu, instance_count: int) -> Hardware:
-    """The part of ``instance_count`` instances that decides speed."""
+    """What decides the speed of ``instance_count`` instances, and nothing else, so that equals are equal."""
     return Hardware(
         gpu=gpu,
         link=offer.gpu_link if offer.gpu_count > 1 else Link.NONE,
@@ -154,7 +155,6 @@ def hardware_of(offer: Offer, gpu: Gpu, instance_count: int) -> Hardware:
 
 
 def _place(offer: Offer, gpu: Gpu, instance_count: int, measured: Measured) -> Place:
-    """What decides the speed of ``instance_count`` instances, and nothing else: equal places are one."""
     is_cpu = gpu.kind is DeviceKind.CPU
     worker_counts = {offer.gpu_count * instance_count}
     if is_cpu:

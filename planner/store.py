@@ -165,7 +165,7 @@ class Study:
         return tuple((number, one.outcome if one is not None else None) for number, one in saved)
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Iterator[Study]:
         """Hold the study for one sweep at a time on this host. Raises PlannerError when another holds it."""
         holder = self.optuna_study.user_attrs.get("holder") or {}
         if holder.get("host") == socket.gethostname() and _is_alive(holder.get("pid")):
@@ -176,7 +176,7 @@ class Study:
         with storage_errors(self.storage_url):
             self.optuna_study.set_user_attr("holder", {"host": socket.gethostname(), "pid": os.getpid()})
         try:
-            yield
+            yield self
         finally:
             with contextlib.suppress(PlannerError), storage_errors(self.storage_url):
                 self.optuna_study.set_user_attr("holder", None)

@@ -10,7 +10,7 @@ from planner.errors import PlannerError
 from trials.profile import TargetHint, WorkloadProfile
 
 BUDGET_USD_MAX = 1e9  # above it a unit or a digit is wrong
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(min|s|m|h|d)")
 _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 

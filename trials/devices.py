@@ -1,11 +1,13 @@
 """Which accelerators the cluster has, by name and count.
 
 Ray's own accelerator_type merges A100 40 and 80 GB, the H100 form factors and MIG slices, so each node is
-asked through NVML. Names here are the driver's; the planner matches them to the catalog.
+asked through NVML (`trials.discovery`). Names here are the driver's; the planner matches them to the
+catalog. Types only: the planner thinks with them, so neither torch nor ray is imported.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -49,3 +51,36 @@ class DeviceGroup:
     def worker_count_max(self) -> int:
         """Workers that fit: one per GPU, or one per core on CPU."""
         return sum(one.cpu_count if self.is_cpu else one.gpu_count for one in self.nodes)
+
+    def node_count_for(self, worker_count: int) -> int:
+        """The fewest nodes that have ``worker_count`` devices: one, where one has them all."""
+        counts = sorted((one.cpu_count if self.is_cpu else one.gpu_count for one in self.nodes), reverse=True)
+        node_count, found = 0, 0
+        while found < worker_count and node_count < len(counts):
+            found += counts[node_count]
+            node_count += 1
+        return node_count
+
+
+def version_problems(nodes: Sequence[Node]) -> str | None:
+    """A table of the nodes when they differ in Ray, Python minor version or torch; None when they agree.
+
+    A build suffix of torch (``+cpu``, ``+cu128``) is no difference: it follows the device.
+    """
+    if len({_comparable(node.versions) for node in nodes}) <= 1:
+        return None
+    rows = [("node", "python", "ray", "torch")]
+    rows += [
+        (node.hostname, node.versions.python, node.versions.ray, node.versions.torch or "missing")
+        for node in nodes
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _comparable(versions: Versions) -> tuple[str, str, str | None]:
+    minor = ".".join(versions.python.split(".")[:2])
+    return minor, versions.ray, versions.torch and versions.torch.partition("+")[0]

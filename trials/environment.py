@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from pathlib import Path
 
 import torch
 
+from trials.identity import device_name, host_memory_bytes
 from trials.place import Place
 from trials.telemetry import driver_version
 from trials.trial import Environment
-
-_CPU_INFO = Path("/proc/cpuinfo")
 
 
 def read_environment(place: Place, node_count: int) -> Environment:
@@ -20,7 +18,7 @@ def read_environment(place: Place, node_count: int) -> Environment:
     device = place.torch_device
     is_cuda = device.type == "cuda"
     return Environment(
-        device_name=torch.cuda.get_device_name(device) if is_cuda else cpu_name(),
+        device_name=device_name(place.device),
         device_memory_bytes=(
             torch.cuda.get_device_properties(device).total_memory if is_cuda else host_memory_bytes()
         ),
@@ -33,18 +31,3 @@ def read_environment(place: Place, node_count: int) -> Environment:
         node_count=node_count,
         threads_per_worker=None if is_cuda else torch.get_num_threads(),
     )
-
-
-def cpu_name() -> str:
-    """The CPU's model name, or the machine type where the kernel does not give one."""
-    if _CPU_INFO.exists():
-        for line in _CPU_INFO.read_text().splitlines():
-            field, _, value = line.partition(":")
-            if field.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
-
-
-def host_memory_bytes() -> int:
-    """The host's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -17,7 +17,7 @@ from trials.clock import Clock
 from trials.environment import read_environment
 from trials.failures import Diverged, Unsupported, explain
 from trials.isolate import isolated
-from trials.memory import PeakMemory, release
+from trials.memory import release
 from trials.phases import phases_of, spread_phases
 from trials.place import Place
 from trials.precision import set_fp32_arithmetic
@@ -112,24 +112,23 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
         raise Unsupported(why)
     device = place.torch_device
     set_fp32_arithmetic(config.precision)
-    memory = PeakMemory(device)
     torch.manual_seed(settings.seed)
     loaded = place.together(lambda: load(workload))
     training = Training(loaded, config, place, settings.seed, settings.loader_worker_count)
     try:
-        memory.start()
+        training.memory.start()
         startup_s = time.perf_counter() - begun_s
         run = _Run(training, place, settings)
         first_step_s = run.time_steps(1, _accumulations(config, settings)[0])[0]
         with Sampler(gpu_reader(device), settings.telemetry_period_s) as sampler:
             series = tuple(run.time_series(one) for one in _accumulations(config, settings))
-        allocated, reserved = memory.read()
+        allocated, reserved = training.memory.read()
     finally:
         training.close()
     last_s = series[-1].step_times_s
     warnings = warnings_of(
         last_s, limit_fraction=settings.half_width_fraction, telemetry=sampler.telemetry
-    ) + ((memory.warning,) if memory.warning else ())
+    ) + ((training.memory.warning,) if training.memory.warning else ())
     measurement = Measurement(
         config=config,
         series=series,

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from trials.clock import Clock, Mark
 from trials.contract import LoadedWorkload, Step
 from trials.loader import Batches, move_to, one_batch
+from trials.memory import PeakMemory
 from trials.place import Place
 from trials.precision import autocast, grad_scaler
 from trials.trial import TrialConfig
@@ -55,6 +56,7 @@ class Training:
                 is_pinned=self._device.type == "cuda",
             )
         )
+        self.memory = PeakMemory(self._device)
         torch.manual_seed(seed)  # every rank builds the same weights
         step = place.together(loaded.build)
 

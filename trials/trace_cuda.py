@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 _LOW = (torch.bfloat16, torch.float16)
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
-_TO_FP32 = (
-    "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus layer_norm "
-    "native_layer_norm rms_norm group_norm cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss "
-    "nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss "
-    "multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss "
-    "binary_cross_entropy_with_logits dist cdist logsumexp upsample_nearest1d upsample_nearest2d "
-    "upsample_nearest3d upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d"
-).split()
-_WITH_DTYPE = ("prod", "cumprod", "cumsum", "sum")  # given dtype=float32 where the caller gave none
-_UNCHANGED = (  # CPU autocast would make these fp32, CUDA does not
-    "avg_pool3d max_pool3d adaptive_avg_pool3d reflection_pad1d reflection_pad2d replication_pad1d "
-    "replication_pad2d replication_pad3d"
-).split()
+_TO_FP32 = """
+acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus layer_norm
+native_layer_norm rms_norm group_norm cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss
+nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss
+multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss
+binary_cross_entropy_with_logits dist cdist logsumexp upsample_nearest1d upsample_nearest2d
+upsample_nearest3d upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d
+"""
+_WITH_DTYPE = "prod cumprod cumsum sum"  # given dtype=float32 where the caller gave none
+_UNCHANGED = """
+avg_pool3d max_pool3d adaptive_avg_pool3d reflection_pad1d reflection_pad2d replication_pad1d
+replication_pad2d replication_pad3d
+"""  # CPU autocast would make these fp32, CUDA does not
 
 
 @contextmanager
@@ -66,9 +66,9 @@ def _register(library: torch.library.Library) -> None:
     library.impl("softmax.int", _softmax(aten.softmax.int, aten._softmax), "AutocastCPU")
     library.impl("cross_entropy_loss", aten.cross_entropy_loss.default.decompose, "AutocastCPU")
     for names, wrap in ((_TO_FP32, _in_fp32), (_WITH_DTYPE, _accumulated_in_fp32), (_UNCHANGED, _as_it_is)):
-        for name in names:
-            packet = getattr(aten, name)
-            for overload in packet.overloads():
+        for name in names.split():
+            packet = getattr(aten, name, None)  # versions of torch differ in a few
+            for overload in [] if packet is None else packet.overloads():
                 operation = getattr(packet, overload)
                 if _is_plain(operation):
                     library.impl(
@@ -82,7 +82,7 @@ def _suffix(overload: str) -> str:
     return "" if overload == "default" else f".{overload}"
 
 
-def _is_plain(operation: Any) -> bool:  # noqa: ANN401 - an OpOverload, which torch does not type
+def _is_plain(operation: Any) -> bool:
     """Neither writes into an argument nor takes names of dimensions."""
     schema = operation._schema
     return not schema.is_mutable and not any("Dimname" in str(one.type) for one in schema.arguments)
@@ -123,7 +123,7 @@ def _softmax(composite: Callable[..., Any], fused: Callable[..., Any]) -> Callab
     def run(tensor: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
             if tensor.dtype in _LOW and dtype in {None, torch.float32}:
-                return fused(tensor, dim, True)  # noqa: FBT003 - half_to_float is positional
+                return fused(tensor, dim, True)  # half_to_float
             return composite(tensor, dim, dtype)
 
     return run
@@ -135,7 +135,7 @@ def _attention(
     value: torch.Tensor,
     attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,  # noqa: ARG001 - inside the fused kernel dropout moves no bytes
-    is_causal: bool = False,  # noqa: FBT001, FBT002 - the operator's signature
+    is_causal: bool = False,  # noqa: FBT001 - the operator's signature
     *,
     scale: float | None = None,
     enable_gqa: bool = False,  # noqa: ARG001 - the fused kernel reads each key head once
@@ -144,7 +144,7 @@ def _attention(
     if rank < 4:  # noqa: PLR2004 - (batch, heads, tokens, width), of which the first two may be missing
         missing = (None,) * (4 - rank)
         query, key, value = (one[missing] for one in (query, key, value))
-    output = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+    output: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale
     )[0]
     return output.reshape(output.shape[4 - rank :]) if rank < 4 else output  # noqa: PLR2004
@@ -153,4 +153,5 @@ def _attention(
 def _dropout(tensor: torch.Tensor, p: float, train: bool) -> torch.Tensor:  # noqa: FBT001 - the operator's
     if not train or p == 0:
         return tensor
-    return torch.ops.aten.native_dropout(tensor, p, train)[0]
+    output: torch.Tensor = torch.ops.aten.native_dropout(tensor, p, train)[0]
+    return output

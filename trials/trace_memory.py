@@ -22,7 +22,7 @@ class AliveBytes(TorchDispatchMode):
     """Counts the bytes of tensor storage that are alive while the mode is on."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.current_bytes = 0
         self.peak_bytes = 0
         self._sizes: dict[int, int] = {}  # bytes by storage address
@@ -58,7 +58,7 @@ class AliveBytes(TorchDispatchMode):
         types: tuple[type, ...],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 - whatever the operation returns
+    ) -> Any:
         result = func(*args, **(kwargs or {}))
         for leaf in (result,) if isinstance(result, torch.Tensor) else tree_leaves(result):
             if isinstance(leaf, torch.Tensor):

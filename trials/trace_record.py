@@ -19,7 +19,7 @@ class Recorder(TorchDispatchMode):
     """Counts kernels while the mode is on; all of class ``kind`` where that is set."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.kind: OperationClass | None = None
         self._counts: Counter[Kernel] = Counter()
 
@@ -44,7 +44,7 @@ class Recorder(TorchDispatchMode):
         types: tuple[type, ...],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 - whatever the operation returns
+    ) -> Any:
         given = dict(kwargs or {})
         result = func(*args, **given)
         for kernel in kernels_of(func, args, given, result):

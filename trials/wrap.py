@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from trials.place import Place
 from trials.precision import precision_refusal
 from trials.trial import Parallelism, TrialConfig
 
+_MESH_NUMBERS = itertools.count()
 NO_BLOCKS = (
     "no repeated blocks were found in the model (a ModuleList or Sequential of at least two modules of one class"
     " that have children)"
@@ -84,7 +86,12 @@ def _shard(step: Step, config: TrialConfig, place: Place) -> nn.Module:
     blocks = find_blocks(step.model)
     if not blocks:
         raise Unsupported(f"FSDP2: {NO_BLOCKS}")
-    mesh = DeviceMesh.from_group(place.process_group, place.torch_device.type)
+    assert place.process_group is not None
+    # DTensor caches its plans by mesh, and meshes are equal by ranks and names: without a name of its own, this
+    # mesh would be served plans that use the process group of an earlier trial.
+    mesh = DeviceMesh.from_group(
+        place.process_group, place.torch_device.type, mesh_dim_names=(f"trial_{next(_MESH_NUMBERS)}",)
+    )
     for block in blocks:
         if config.is_compiled:
             block.forward = torch.compile(block.forward)

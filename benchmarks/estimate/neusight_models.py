@@ -45,14 +45,14 @@ def trace_row(model_name: str, seqlen: int, batch: int, mode: str) -> Trace:
 
 def trace_now(model_name: str, seqlen: int, batch: int, mode: str) -> Trace:
     """The same, traced now: some ten seconds."""
-    from trials.trace import Built, trace_built  # noqa: PLC0415 - reading the file needs no torch
+    from trials.trace import Built, trace_built
 
     is_training = mode == "train"
 
     def build() -> Built:
-        import torch  # noqa: PLC0415 - as above
+        import torch
 
-        from benchmarks.estimate.neusight_modules import measured_module  # noqa: PLC0415 - as above
+        from benchmarks.estimate.neusight_modules import measured_module
 
         ids = torch.ones(batch, seqlen, dtype=torch.int64)
         module = measured_module(model_name, is_training=is_training)
@@ -119,7 +119,7 @@ def main() -> None:
         rows.append(json.dumps(_to_row(key, trace), separators=(",", ":")))
         print(
             f"{key[0]:11s} {key[1]:5d} {key[2]:3d} {key[3]:6s} {trace.flops / 1e12:8.2f} TFLOP "
-            f"{trace.bytes / 1e9:8.1f} GB {trace.kernel_count:6d} kernels, parameters {trace.parameter_bytes / 4e6:.0f} M"
+            f"{trace.bytes / 1e9:8.1f} GB {trace.kernel_count:6d} kernels, {trace.parameter_bytes / 4e6:.0f} M parameters"
         )
     TRACES.write_text('{"rows":[\n' + ",\n".join(rows) + "\n]}\n")
 

@@ -21,7 +21,9 @@ _EXPERTS = 4
 class MeasuredModule(nn.Module):
     """In training the loss of the measured loop; in inference the model's forward pass."""
 
-    def __init__(self, model: nn.Module, *, is_encoder_decoder: bool, needs_mask: bool, is_training: bool) -> None:
+    def __init__(
+        self, model: nn.Module, *, is_encoder_decoder: bool, needs_mask: bool, is_training: bool
+    ) -> None:
         super().__init__()
         self.model = model
         self._is_encoder_decoder = is_encoder_decoder
@@ -70,7 +72,7 @@ class CapacityExperts(nn.Module):
         return probabilities * following.view_as(hidden)
 
     def _route(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The Top1 router, operation by operation (its own casts its weights in place, which a trace cannot)."""
+        """The Top1 router by its operations (its own casts its weights in place, which a trace cannot)."""
         noisy = hidden * torch.empty_like(hidden).uniform_(0.99, 1.01) if self.training else hidden
         probabilities = nn.functional.softmax(self.router.classifier(noisy), dim=-1)
         chosen = nn.functional.one_hot(probabilities.argmax(dim=-1), num_classes=_EXPERTS)
@@ -100,7 +102,11 @@ def _config(name: str, *, is_training: bool) -> tuple[Any, Any]:
         return config, transformers.AutoModelForCausalLM
     if name == "opt_13":
         config = transformers.OPTConfig(
-            hidden_size=2048, ffn_dim=8192, num_hidden_layers=24, num_attention_heads=32, word_embed_proj_dim=2048
+            hidden_size=2048,
+            ffn_dim=8192,
+            num_hidden_layers=24,
+            num_attention_heads=32,
+            word_embed_proj_dim=2048,
         )
         return config, transformers.AutoModelForCausalLM
     if name == "bert_large":

@@ -1,0 +1,242 @@
+"""Invariants of a price table: what cannot be, or is unlikely enough to be looked at first.
+
+A finding is a value that names the row and what is wrong with it; the rows with findings are quarantined
+(kept apart and named), never silently dropped nor silently used.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from catalogs.gpus import GIB, DeviceKind, Gpu, Link
+from catalogs.offers import Offer, Pricing
+
+#: An accelerator-hour is believed between these multiples of the median on-demand price of its kind. Real
+#: lists differ by 21 (a V100 at 0.14 or 3.06 dollars); wrong ones (a host without its GPU, cents for
+#: dollars, a monthly price) by more.
+LOWEST_OF_MEDIAN = 1 / 25
+HIGHEST_OF_MEDIAN = 8.0
+LOWEST_SPOT_OF_MEDIAN = 1 / 50
+#: A median of fewer prices says nothing; then only the floor holds, under any price seen for any GPU.
+MEDIAN_MIN_COUNT = 3
+FLOOR_USD_PER_GPU_HOUR = 0.02
+#: A price that moves by more than this factor between two refreshes is a fault until somebody looks.
+JUMP_FACTOR = 5.0
+#: Rounded to cents on either side, a stated per-GPU price may differ by this much from the computed one.
+PER_GPU_TOLERANCE_FRACTION = 0.02
+PER_GPU_TOLERANCE_USD = 0.005
+#: Host shapes that clouds rent: vCPUs per accelerator, GiB of RAM per accelerator and per vCPU.
+VCPUS_PER_GPU = (1, 256)
+GIB_PER_GPU = (2, 2048)
+GIB_PER_VCPU = (0.4, 64)
+
+
+class Rule(StrEnum):
+    """What a finding is about."""
+
+    UNKNOWN_GPU = "unknown GPU"
+    DUPLICATE = "duplicate"
+    SPOT_ABOVE_ON_DEMAND = "spot above on-demand"
+    PRICE = "implausible price"
+    JUMP = "price jump"
+    HOST = "implausible host"
+    LINK = "impossible link"
+    DATE = "dated in the future"
+    PER_GPU_PRICE = "per-GPU price does not follow"
+    GPU_MEMORY = "GPU memory does not follow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One row and what is wrong with it."""
+
+    rule: Rule
+    subject: str  # "aws p5.48xlarge us-east-1 spot", or the line of a foreign table
+    detail: str
+    offer: Offer | None = None  # None where a row never became an offer
+
+    def __str__(self) -> str:
+        """One line for the reader."""
+        return f"{self.subject}: {self.rule.value}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """Offers to use, and the findings that keep the others out."""
+
+    offers: tuple[Offer, ...]
+    findings: tuple[Finding, ...]
+
+
+Key = tuple[str, str, str, Pricing]
+
+
+def key_of(offer: Offer) -> Key:
+    """What makes an offer one offer."""
+    return offer.provider, offer.instance_type, offer.region, offer.pricing
+
+
+def quarantine(
+    offers: Iterable[Offer],
+    gpus: Mapping[str, Gpu],
+    today: date,
+    reference: Iterable[Offer] = (),
+    previous: Iterable[Offer] = (),
+) -> Checked:
+    """Splits the offers into those without findings and the findings of the others."""
+    all_offers = tuple(offers)
+    findings = check_offers(all_offers, gpus, today, reference) + check_jumps(all_offers, previous)
+    suspect = {id(one.offer) for one in findings}
+    return Checked(offers=tuple(one for one in all_offers if id(one) not in suspect), findings=findings)
+
+
+def check_offers(
+    offers: Iterable[Offer], gpus: Mapping[str, Gpu], today: date, reference: Iterable[Offer] = ()
+) -> tuple[Finding, ...]:
+    """Every finding about these offers; ``reference`` only widens the medians that prices are held to."""
+    all_offers = tuple(offers)
+    known = [one for one in all_offers if one.gpu in gpus]
+    medians = _medians([*known, *(one for one in reference if one.gpu in gpus)], gpus)
+    findings = [
+        _finding(Rule.UNKNOWN_GPU, one, f"{one.gpu!r} is not in gpus.csv")
+        for one in all_offers
+        if one.gpu not in gpus
+    ]
+    findings += _duplicates(all_offers)
+    findings += _spot_above_on_demand(all_offers)
+    for offer in known:
+        findings += _host(offer, gpus[offer.gpu])
+        findings += _price(offer, gpus[offer.gpu], medians.get(offer.gpu))
+        if offer.as_of > today:
+            findings.append(_finding(Rule.DATE, offer, f"{offer.as_of} is after {today}"))
+    return tuple(findings)
+
+
+def check_jumps(offers: Iterable[Offer], previous: Iterable[Offer]) -> tuple[Finding, ...]:
+    """Offers whose price moved by more than JUMP_FACTOR since ``previous``, in either direction."""
+    before = {key_of(one): one.price_usd_per_hour for one in previous}
+    findings = []
+    for offer in offers:
+        old, new = before.get(key_of(offer)), offer.price_usd_per_hour
+        if old and not 1 / JUMP_FACTOR <= new / old <= JUMP_FACTOR:
+            detail = f"{new:g} dollars per hour after {old:g}, over {JUMP_FACTOR:g} times apart"
+            findings.append(_finding(Rule.JUMP, offer, detail))
+    return tuple(findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What a row of a foreign table says more than once; None where it does not say it."""
+
+    subject: str  # "cloud-gpus.csv line 48 (Cudo Compute, A4000)"
+    gpu_count: int
+    price_usd_per_hour: float | None = None  # of the instance
+    price_usd_per_gpu_hour: float | None = None
+    gpu_memory_bytes: float | None = None  # of one GPU
+    total_gpu_memory_bytes: float | None = None  # of all
+
+
+def check_statement(row: Statement) -> tuple[Finding, ...]:
+    """Whether what the row says twice agrees: its prices, and its GPU memories."""
+    findings = []
+    if row.price_usd_per_hour is not None and row.price_usd_per_gpu_hour is not None:
+        computed = row.price_usd_per_hour / row.gpu_count
+        difference = abs(computed - row.price_usd_per_gpu_hour)
+        allowed = max(PER_GPU_TOLERANCE_USD, PER_GPU_TOLERANCE_FRACTION * row.price_usd_per_gpu_hour)
+        if difference > allowed:
+            detail = f"{row.price_usd_per_gpu_hour:g} is stated, {row.price_usd_per_hour:g} / {row.gpu_count}"
+            findings.append(
+                Finding(rule=Rule.PER_GPU_PRICE, subject=row.subject, detail=f"{detail} is {computed:.3g}")
+            )
+    if row.gpu_memory_bytes is not None and row.total_gpu_memory_bytes is not None:
+        total = row.gpu_memory_bytes * row.gpu_count
+        if abs(total - row.total_gpu_memory_bytes) > PER_GPU_TOLERANCE_FRACTION * total:
+            stated = row.total_gpu_memory_bytes / GIB
+            detail = f"{stated:g} GiB is stated, {row.gpu_count} GPUs have {total / GIB:g}"
+            findings.append(Finding(rule=Rule.GPU_MEMORY, subject=row.subject, detail=detail))
+    return tuple(findings)
+
+
+def _finding(rule: Rule, offer: Offer, detail: str) -> Finding:
+    subject = f"{offer.provider} {offer.instance_type} {offer.region} {offer.pricing.value}"
+    return Finding(rule=rule, subject=subject, detail=detail, offer=offer)
+
+
+def _unit_price(offer: Offer, gpu: Gpu) -> float:
+    """Dollars per hour of one accelerator, or of one vCPU."""
+    return offer.price_usd_per_hour / (offer.vcpus if gpu.kind is DeviceKind.CPU else offer.gpu_count)
+
+
+def _medians(offers: Iterable[Offer], gpus: Mapping[str, Gpu]) -> dict[str, float]:
+    prices: dict[str, list[float]] = defaultdict(list)
+    for one in offers:
+        if one.pricing is Pricing.ON_DEMAND:
+            prices[one.gpu].append(_unit_price(one, gpus[one.gpu]))
+    return {gpu: statistics.median(some) for gpu, some in prices.items() if len(some) >= MEDIAN_MIN_COUNT}
+
+
+def _duplicates(offers: Iterable[Offer]) -> list[Finding]:
+    seen: set[Key] = set()
+    findings = []
+    for offer in offers:
+        if key_of(offer) in seen:
+            findings.append(_finding(Rule.DUPLICATE, offer, "an earlier row is the same offer"))
+        seen.add(key_of(offer))
+    return findings
+
+
+def _spot_above_on_demand(offers: Iterable[Offer]) -> list[Finding]:
+    """Both rows are suspect: often it is the on-demand price that is wrong (a host without its GPU)."""
+    all_offers = tuple(offers)
+    on_demand = {key_of(one)[:3]: one for one in all_offers if one.pricing is Pricing.ON_DEMAND}
+    findings = []
+    for spot in all_offers:
+        full = on_demand.get(key_of(spot)[:3])
+        if spot.pricing is Pricing.SPOT and full and spot.price_usd_per_hour > full.price_usd_per_hour:
+            detail = (
+                f"{spot.price_usd_per_hour:g} dollars per hour against {full.price_usd_per_hour:g} on demand"
+            )
+            findings += [_finding(Rule.SPOT_ABOVE_ON_DEMAND, one, detail) for one in (spot, full)]
+    return findings
+
+
+def _price(offer: Offer, gpu: Gpu, median: float | None) -> list[Finding]:
+    price = _unit_price(offer, gpu)
+    if gpu.kind is DeviceKind.GPU and price < FLOOR_USD_PER_GPU_HOUR:
+        return [_finding(Rule.PRICE, offer, f"{price:g} dollars for an hour of a {gpu.name}")]
+    if median is None:
+        return []
+    lowest = LOWEST_OF_MEDIAN if offer.pricing is Pricing.ON_DEMAND else LOWEST_SPOT_OF_MEDIAN
+    if lowest * median <= price <= HIGHEST_OF_MEDIAN * median:
+        return []
+    unit = "vCPU" if gpu.kind is DeviceKind.CPU else gpu.name
+    return [
+        _finding(
+            Rule.PRICE, offer, f"{price:g} dollars for an hour of a {unit}, whose median is {median:.3g}"
+        )
+    ]
+
+
+def _host(offer: Offer, gpu: Gpu) -> list[Finding]:
+    findings = []
+    host: list[tuple[str, float, tuple[float, float]]] = [
+        ("GiB per vCPU", offer.memory_bytes / GIB / offer.vcpus, GIB_PER_VCPU)
+    ]
+    if gpu.kind is DeviceKind.GPU:
+        host.append(("vCPUs per accelerator", offer.vcpus / offer.gpu_count, VCPUS_PER_GPU))
+        host.append(("GiB of RAM per accelerator", offer.memory_bytes / GIB / offer.gpu_count, GIB_PER_GPU))
+    for what, value, (low, high) in host:
+        if not low <= value <= high:
+            findings.append(_finding(Rule.HOST, offer, f"{value:g} {what}, not between {low:g} and {high:g}"))
+    if (offer.gpu_link is Link.NONE) != (offer.gpu_count == 1):
+        findings.append(
+            _finding(Rule.LINK, offer, f"{offer.gpu_link.value!r} between {offer.gpu_count} accelerators")
+        )
+    if offer.gpu_link is Link.NVLINK and gpu.nvlink_bytes_per_s is None:
+        findings.append(_finding(Rule.LINK, offer, f"a {gpu.name} has no NVLink"))
+    return findings

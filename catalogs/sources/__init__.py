@@ -1,0 +1,1 @@
+"""One file per foreign catalog format, each to Offer."""

@@ -1,0 +1,122 @@
+"""From what a study holds, the prices and the target to a report in every form, and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+import planner
+from catalogs.gpus import Gpu
+from planner.commands.prices import Prices
+from planner.estimate import fit
+from planner.exits import Exit
+from planner.options import Output
+from planner.recommend import recommend
+from planner.reports import to_json, to_terminal, write_reports
+from planner.reports.report import Report, SweepSummary, TrialRecord
+from planner.space import Exclusion, Knobs, configs_for, exclusions
+from planner.store import SavedTrial, Study
+from planner.target import Target, TargetFlags, resolve_target
+from trials.profile import WorkloadProfile
+from trials.trial import Failure, Measurement
+
+
+def retargeted(target: Target, flags: TargetFlags, profile: WorkloadProfile, model_file: str) -> Target:
+    """The study's target with what the flags change."""
+    changes = {
+        name: value for name in ("budget_usd", "deadline_s") if (value := getattr(flags, name)) is not None
+    }
+    if any(getattr(flags, name) is not None for name in ("samples", "epochs", "tokens", "global_batch_size")):
+        length = {} if _has_length(flags) else {"samples": target.samples}
+        batch = {} if flags.global_batch_size else {"global_batch_size": target.global_batch_size}
+        resolved = resolve_target(replace(flags, **length, **batch), profile, model_file)
+        changes |= {"samples": resolved.samples, "global_batch_size": resolved.global_batch_size}
+    return replace(target, **changes)
+
+
+def _has_length(flags: TargetFlags) -> bool:
+    return any(one is not None for one in (flags.samples, flags.epochs, flags.tokens))
+
+
+def report_of(study: Study, target: Target, prices: Prices) -> Report:
+    """The recommendation and all it rests on. Pure but for reading the study."""
+    profile, trials = study.profile, study.trials()
+    outcomes = [one.outcome for one in trials]
+    estimator = fit(
+        [one for one in outcomes if isinstance(one, Measurement)],
+        gpus=prices.gpus,
+        profile=profile,
+        failures=[one for one in outcomes if isinstance(one, Failure)],
+        confidence=prices.confidence,
+    )
+    knobs = knobs_of(trials)
+    spent_usd = spent(trials)
+    recommendation = recommend(
+        target=target,
+        profile=profile,
+        offers=prices.offers,
+        gpus=prices.gpus,
+        outcomes=outcomes,
+        estimator=estimator,
+        configs_for=partial(configs_for, knobs=knobs),
+        today=datetime.now(UTC).date(),
+        filters=prices.filters,
+        confidence=prices.confidence,
+        provisioning_s=prices.provisioning_s,
+        sweep_usd=spent_usd,
+    )
+    return Report(
+        recommendation=recommendation,
+        study=study.name,
+        workload=study.workload,
+        profile=profile,
+        trials=tuple(
+            TrialRecord(number=one.number, outcome=one.outcome, cost_usd=one.cost_usd) for one in trials
+        ),
+        exclusions=_exclusions(trials, profile, prices.gpus),
+        sweep=SweepSummary(
+            spent_usd=spent_usd,
+            wall_s=sum(one.outcome.trial_s for one in trials) if trials else None,
+            stopped_because=study.stopped_because,
+        ),
+        generated_at=datetime.now(UTC),
+        planner_version=planner.__version__,
+        notes=study.notes,
+    )
+
+
+def spent(trials: Sequence[SavedTrial]) -> float | None:
+    """Dollars of all trials; None where none of their devices has a price."""
+    known = [one.cost_usd for one in trials if one.cost_usd is not None]
+    return sum(known) if known or not trials else None
+
+
+def knobs_of(trials: Sequence[SavedTrial]) -> Knobs:
+    """Compilation is planned only where a trial has shown that it works for this model."""
+    works = any(isinstance(one.outcome, Measurement) and one.outcome.config.is_compiled for one in trials)
+    return Knobs(is_compile_allowed=works)
+
+
+def publish(report: Report, output: Output) -> Exit:
+    """Write every form of the report, print one, and give the exit code."""
+    paths = write_reports(report, output.out)
+    text = to_terminal.render(report)
+    if output.is_json:
+        sys.stdout.write(to_json.render(report))
+    print(text, file=sys.stderr if output.is_json else sys.stdout)
+    for path in paths:
+        print(f"written: {path}", file=sys.stderr)
+    return Exit.PLAN if report.recommendation.winner is not None else Exit.NOTHING_FITS
+
+
+def _exclusions(
+    trials: Sequence[SavedTrial], profile: WorkloadProfile, gpus: Mapping[str, Gpu]
+) -> tuple[Exclusion, ...]:
+    """What was not tried on the types that were measured; a reason that all share is said once."""
+    measured = dict.fromkeys(one.outcome.config.gpu for one in trials)
+    return tuple(
+        dict.fromkeys(one for name in measured for one in exclusions(gpus[name], profile, knobs_of(trials)))
+    )

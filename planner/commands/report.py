@@ -1,0 +1,18 @@
+"""`planner report`: price what a study measured again."""
+
+from __future__ import annotations
+
+from planner.commands.answer import publish, report_of, retargeted
+from planner.commands.prices import read_prices
+from planner.exits import Exit
+from planner.options import Output, Pricing
+from planner.storage import default_storage_url
+from planner.store import load_study
+from planner.target import TargetFlags
+
+
+def run(name: str, flags: TargetFlags, pricing: Pricing, output: Output) -> Exit:
+    """Read, price, print."""
+    study = load_study(output.storage or default_storage_url(), name)
+    target = retargeted(study.target, flags, study.profile, study.workload.path)
+    return publish(report_of(study, target, read_prices(pricing)), output)

@@ -1,0 +1,152 @@
+"""`planner sweep`: check the model, find the devices, search, and publish the report."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from trials.check import check
+from trials.cluster import attach
+from trials.runner import open_runner
+
+from planner.commands.answer import publish, report_of
+from planner.commands.prices import Prices, read_prices
+from planner.cost import device_usd_per_hour
+from planner.errors import PlannerError
+from planner.exits import Exit
+from planner.fleet import Fleet, fleet_of
+from planner.live import Watch, announce, say
+from planner.options import Output, Pricing
+from planner.search import Market, Search
+from planner.space import Knobs, configs_for, worker_counts
+from planner.storage import default_storage_url
+from planner.store import Study, open_study
+from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, Stop, Sweep
+from planner.target import Target, TargetFlags, check_money, parse_duration_s, resolve_target
+from trials.discovery import discover
+from trials.profile import WorkloadProfile
+from trials.source import hash_workload
+from trials.trial import TrialConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepFlags:
+    """What only this command takes."""
+
+    model: Path
+    address: str | None
+    wait: str
+    max_trials: int
+    max_minutes: float
+    sweep_budget_usd: float | None
+    is_compile_allowed: bool
+    study: str | None
+    is_submitted: bool
+
+
+def run(flags: SweepFlags, target_flags: TargetFlags, pricing: Pricing, output: Output) -> Exit:
+    """The whole sweep; whatever ends it early, the report has what there is."""
+    wait_s = parse_duration_s(flags.wait, "--wait", is_zero_allowed=True)
+    limits = _limits(flags, target_flags.budget_usd)
+    prices = read_prices(pricing)
+    workload = hash_workload(flags.model)
+    with open_study(output.storage or default_storage_url(), workload, flags.study).held() as study:
+        say(f"checking {flags.model} by one step on CPU")
+        profile = check(workload)
+        target = resolve_target(target_flags, profile, str(flags.model))
+        stop = Stop()
+        with attach(flags.address, workload, notes=say):
+            fleet = fleet_of(discover(), prices.gpus, platform.machine())
+            study.remember(profile=profile, target=target, notes=fleet.notes)
+            search = _search(study, fleet, prices, profile, target, flags)
+            watch = Watch(limits)
+            sweep = Sweep(search=search, study=study, limits=limits, watch=watch, stop=stop)
+            say(announce(sweep.expected(), limits))
+            with (
+                open_runner(workload, fleet.groups, wait_s=wait_s, notes=say) as run_trial,
+                _ending_on_interrupt(stop),
+                watch.shown(),
+            ):
+                reason = sweep.run(run_trial)
+        say(f"sweep ended: {reason}")
+        code = publish(report_of(study, target, prices), output)
+    return Exit.INTERRUPTED if stop.is_asked else code
+
+
+def _limits(flags: SweepFlags, budget_usd: float | None) -> Limits:
+    check_money("--sweep-budget", flags.sweep_budget_usd)
+    if not flags.max_minutes > 0:
+        raise PlannerError(f"--max-minutes {flags.max_minutes:g}: must be more than zero")
+    max_usd = flags.sweep_budget_usd
+    if max_usd is None and budget_usd is not None:
+        max_usd = budget_usd * SWEEP_BUDGET_FRACTION
+    return Limits(max_trials=flags.max_trials, max_s=flags.max_minutes * 60, max_usd=max_usd)
+
+
+def _search(
+    study: Study,
+    fleet: Fleet,
+    prices: Prices,
+    profile: WorkloadProfile,
+    target: Target,
+    flags: SweepFlags,
+) -> Search:
+    market = Market(
+        target=target,
+        offers=prices.admitted,
+        gpus=prices.gpus,
+        groups=fleet.groups,
+        usd_per_hour={
+            group.gpu: device_usd_per_hour(prices.offers, prices.gpus[group.gpu], group.nodes[0].cpu_count)
+            for group in fleet.groups
+        },
+        confidence=prices.confidence,
+    )
+    search = Search(study, _configs(fleet, prices, profile, target, flags), market, profile)
+    lost = search.settle()
+    if lost:
+        say(f"{lost} trial(s) of an earlier sweep were cut off before they ended and will be run again")
+    return search
+
+
+def _configs(
+    fleet: Fleet, prices: Prices, profile: WorkloadProfile, target: Target, flags: SweepFlags
+) -> tuple[TrialConfig, ...]:
+    """Every configuration that can be tried here."""
+    knobs = Knobs(is_compile_allowed=flags.is_compile_allowed)
+    configs = [
+        config
+        for group in fleet.groups
+        for count in worker_counts(prices.gpus[group.gpu], group.worker_count_max, target)
+        for config in configs_for(
+            target, prices.gpus[group.gpu], count, group.node_count_for(count), profile, knobs
+        )
+    ]
+    if not configs:
+        raise PlannerError(
+            f"the global batch size {target.global_batch_size} leaves no configuration to try on "
+            + ", ".join(group.gpu for group in fleet.groups)
+        )
+    return tuple(configs)
+
+
+@contextlib.contextmanager
+def _ending_on_interrupt(stop: Stop) -> Iterator[None]:
+    """The first Ctrl-C asks the sweep to end after the trial in flight, the second ends it at once."""
+
+    def handle(_signal: int, _frame: FrameType | None) -> None:
+        if stop.is_asked:
+            raise KeyboardInterrupt
+        stop.is_asked = True
+        say("ending after the trial in flight; Ctrl-C again ends at once (finished trials are saved)")
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,15 @@
+"""What the exit codes of every command mean."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes."""
+
+    PLAN = 0  # there is a plan, or the command did what it says
+    OUR_FAULT = 1
+    BAD_INPUT = 2
+    NOTHING_FITS = 3
+    INTERRUPTED = 130

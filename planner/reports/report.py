@@ -1,0 +1,81 @@
+"""Everything that a report shows, as one value; every output is made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from planner.estimate.values import Estimate
+from planner.recommend import Recommendation
+from planner.space import Exclusion
+from trials.profile import WorkloadProfile
+from trials.trial import Environment, Failure, Measurement, Outcome, TrialConfig, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRecord:
+    """A finished trial in its order."""
+
+    number: int
+    outcome: Outcome
+    cost_usd: float | None  # None where its devices have no price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSummary:
+    """What measuring took; None where it is not known."""
+
+    spent_usd: float | None
+    wall_s: float | None
+    stopped_because: str | None  # None while it runs, or after it was killed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """One configuration on a curve."""
+
+    config: TrialConfig
+    throughput_per_s: Estimate | None
+    peak_memory_bytes: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """An estimated step time and peak memory over the micro batch size, drawn beside what was measured.
+
+    The configurations differ in micro batch size and accumulation only, ascending by micro batch size.
+    """
+
+    points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The recommendation and all it rests on."""
+
+    recommendation: Recommendation
+    study: str
+    workload: Workload
+    profile: WorkloadProfile
+    trials: tuple[TrialRecord, ...]
+    exclusions: tuple[Exclusion, ...]
+    sweep: SweepSummary
+    generated_at: datetime
+    planner_version: str
+    notes: tuple[str, ...] = ()  # what the sweep had to say about the cluster
+    curves: tuple[Curve, ...] = ()
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Of the trials, in order."""
+        return tuple(one.outcome for one in self.trials if isinstance(one.outcome, Measurement))
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Of the trials, in order."""
+        return tuple(one.outcome for one in self.trials if isinstance(one.outcome, Failure))
+
+    @property
+    def environments(self) -> tuple[Environment, ...]:
+        """Where measurements were taken, each once."""
+        return tuple(dict.fromkeys(one.environment for one in self.measurements))

@@ -1,0 +1,35 @@
+"""What cannot be told apart, and which of it is simpler."""
+
+from __future__ import annotations
+
+from planner.estimate.values import Basis, Estimate
+from trials.trial import Parallelism, Precision, TrialConfig
+
+NEGLIGIBLE_FRACTION = 0.02
+"""Two runs of a step on two machines of one type differ by about this; smaller differences decide nothing."""
+
+
+def is_same_within(first: Estimate, second: Estimate) -> bool:
+    """Whether two estimates with errors of their own cannot be told apart: each holds the other's middle."""
+    return first.low <= second.expected <= first.high and second.low <= first.expected <= second.high
+
+
+def is_tied_here(one: Estimate, fastest: Estimate) -> bool:
+    """Measured times tie within their intervals; predictions for one place share their error."""
+    if one.basis is Basis.MEASURED and fastest.basis is Basis.MEASURED:
+        return is_same_within(one, fastest)
+    return one.expected <= fastest.expected * (1 + NEGLIGIBLE_FRACTION)
+
+
+def complexity(config: TrialConfig) -> int:
+    """How much there is to go wrong; of equals, the one that is better known is preferred."""
+    return (
+        2 * config.is_compiled
+        + config.is_checkpointed
+        + _PARALLELISM_COMPLEXITY[config.parallelism]
+        + _PRECISION_COMPLEXITY[config.precision]
+    )
+
+
+_PARALLELISM_COMPLEXITY = {Parallelism.SINGLE: 0, Parallelism.DDP: 1, Parallelism.FSDP2: 2}
+_PRECISION_COMPLEXITY = {Precision.FP32: 0, Precision.TF32: 1, Precision.BF16: 1, Precision.FP16: 2}

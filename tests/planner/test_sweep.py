@@ -1,0 +1,259 @@
+"""Search and sweep against a GPU with exact numbers: what is tried, saved, resumed, and when it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import optuna
+import pytest
+
+from planner.cost import run_cost, run_duration_s
+from planner.errors import PlannerError
+from planner.estimate import Basis, Estimate
+from planner.search import Market, Search
+from planner.space import configs_for, worker_counts
+from planner.store import Study, open_study
+from planner.sweep import Event, Limits, Stop, Sweep, TrialEnded, TrialStarted
+from planner.target import Target
+from tests.builders import GIB, make_gpu, make_offer, make_profile, make_target, make_workload
+from tests.fake_gpu import FakeGpu
+from trials.devices import DeviceGroup, Node, Versions
+from trials.trial import Failure, FailureKind, Measurement, TrialConfig
+
+L4 = make_gpu()
+OFFERS = (make_offer(), make_offer(gpu_count=2, price_usd_per_hour=1.44))
+TARGET = make_target(global_batch_size=64, samples=20_000_000)
+UNLIMITED = Limits(max_trials=1000, max_s=1e9, max_usd=None)
+
+
+def group(gpu: str = L4.name, gpu_count: int = 2) -> DeviceGroup:
+    node = Node(
+        node_id=gpu,
+        hostname="box",
+        device_name="NVIDIA L4",
+        device_memory_bytes=24 * GIB,
+        gpu_count=gpu_count,
+        cpu_count=8,
+        accelerator_type=None,
+        is_mig=False,
+        versions=Versions(python="3.11.7", ray="2.60.0", torch="2.13.0"),
+    )
+    return DeviceGroup(gpu=gpu, is_cpu=False, device_name="NVIDIA L4", nodes=(node,))
+
+
+@dataclass
+class Bench:
+    """A study on disk, a fake GPU and the events of its sweeps."""
+
+    url: str
+    gpu: FakeGpu = field(default_factory=FakeGpu)
+    target: Target = TARGET
+    groups: tuple[DeviceGroup, ...] = field(default_factory=lambda: (group(),))
+    gpus: dict = field(default_factory=lambda: {L4.name: L4})
+    offers: tuple = OFFERS
+    usd_per_hour: float | None = 0.72
+    events: list[Event] = field(default_factory=list)
+
+    def study(self) -> Study:
+        return open_study(self.url, make_workload(), "study")
+
+    def configs(self) -> tuple[TrialConfig, ...]:
+        return tuple(
+            config
+            for one in self.groups
+            for count in worker_counts(self.gpus[one.gpu], one.worker_count_max, self.target)
+            for config in configs_for(self.target, self.gpus[one.gpu], count, 1, make_profile())
+        )
+
+    def sweep(self, limits: Limits = UNLIMITED, stop: Stop | None = None, clock=None) -> Sweep:
+        market = Market(
+            target=self.target,
+            offers=self.offers,
+            gpus=self.gpus,
+            groups=self.groups,
+            usd_per_hour={one.gpu: self.usd_per_hour for one in self.groups},
+        )
+        study = self.study()
+        search = Search(study, self.configs(), market, make_profile())
+        search.settle()
+        options = {} if clock is None else {"clock": clock}
+        return Sweep(
+            search=search,
+            study=study,
+            limits=limits,
+            watch=self.events.append,
+            stop=stop or Stop(),
+            **options,
+        )
+
+    def best_possible_usd(self) -> float:
+        return min(
+            run_cost(offer, 1, run_duration_s(self.target, exact(self.gpu.step_s(config)))).total_usd.expected
+            for config in self.configs()
+            if self.gpu.peak_bytes(config) <= self.gpu.memory_bytes
+            for offer in self.offers
+            if offer.gpu_count >= config.gpu_count
+        )
+
+    @property
+    def ended(self) -> list[TrialEnded]:
+        return [one for one in self.events if isinstance(one, TrialEnded)]
+
+
+def exact(value: float) -> Estimate:
+    return Estimate(low=value, expected=value, high=value, basis=Basis.MEASURED)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(url=f"sqlite:///{tmp_path / 'study.db'}")
+
+
+def test_it_finds_the_best_configuration_and_stops_by_itself(bench: Bench) -> None:
+    reason = bench.sweep().run(bench.gpu.run_trial)
+    assert "expected to save" in reason
+    best = bench.ended[-1].best_cost
+    assert best is not None
+    assert best.expected == pytest.approx(bench.best_possible_usd(), rel=0.02)
+    assert len(bench.gpu.seen) < len(bench.configs()) / 4
+
+
+def test_no_configuration_is_tried_twice_within_and_across_sweeps(bench: Bench) -> None:
+    bench.sweep(replace(UNLIMITED, max_trials=3)).run(bench.gpu.run_trial)
+    bench.sweep(replace(UNLIMITED, max_trials=4)).run(bench.gpu.run_trial)
+    assert len(bench.gpu.seen) == 7
+    assert len(set(bench.gpu.seen)) == 7
+
+
+def test_a_resumed_sweep_goes_on_as_the_uninterrupted_one_would(bench: Bench, tmp_path: Path) -> None:
+    whole = Bench(url=f"sqlite:///{tmp_path / 'whole.db'}")
+    whole.sweep(replace(UNLIMITED, max_trials=6)).run(whole.gpu.run_trial)
+    for _ in range(3):
+        bench.sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial)
+    assert bench.gpu.seen == whole.gpu.seen
+
+
+def test_every_trial_is_saved_before_the_next_one_starts(bench: Bench) -> None:
+    counts = []
+
+    def run_trial(config: TrialConfig):
+        counts.append(len(bench.study().trials()))
+        return bench.gpu.run_trial(config)
+
+    bench.sweep(replace(UNLIMITED, max_trials=4)).run(run_trial)
+    assert counts == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_no_failure_ends_the_sweep(bench: Bench, kind: FailureKind) -> None:
+    bench.gpu.failures = {0: kind, 3: kind}
+    bench.sweep(replace(UNLIMITED, max_trials=6)).run(bench.gpu.run_trial)
+    outcomes = [one.outcome for one in bench.study().trials()]
+    assert [isinstance(one, Failure) for one in outcomes].count(True) >= 2
+    assert sum(isinstance(one, Measurement) for one in outcomes) >= 3
+
+
+def test_a_lost_worker_is_given_one_more_try(bench: Bench) -> None:
+    bench.gpu.failures = dict.fromkeys(range(100), FailureKind.WORKER_LOST)
+    bench.sweep(replace(UNLIMITED, max_trials=60)).run(bench.gpu.run_trial)
+    assert max(bench.gpu.seen.count(one) for one in bench.gpu.seen) == 2
+
+
+def test_out_of_memory_is_a_violated_constraint_without_an_invented_value(bench: Bench) -> None:
+    bench.gpu.per_sample_bytes = 3 * GIB
+    bench.sweep().run(bench.gpu.run_trial)
+    plain = optuna.load_study(study_name="study", storage=bench.url)
+    pruned = [one for one in plain.trials if one.state.name == "PRUNED"]
+    assert pruned
+    assert all(one.values is None and one.constraints["memory"] > 0 for one in pruned)
+    fitting = [one for one in plain.trials if one.state.name == "COMPLETE"]
+    assert all(one.constraints["memory"] <= 0 for one in fitting)
+
+
+def test_the_limits_end_it_and_say_so(bench: Bench) -> None:
+    assert bench.sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial) == "--max-trials 2 reached"
+    ticks = iter(range(0, 10_000, 40))
+    late = bench.sweep(replace(UNLIMITED, max_s=300), clock=lambda: float(next(ticks)))
+    assert late.run(bench.gpu.run_trial) == "--max-minutes 5 reached"
+    spent = bench.sweep().spent_usd()
+    assert spent
+    assert "own budget" in bench.sweep(replace(UNLIMITED, max_usd=spent / 2)).run(bench.gpu.run_trial)
+
+
+def test_a_trial_that_the_sweeps_budget_cannot_pay_for_is_not_started(bench: Bench) -> None:
+    bench.usd_per_hour = 1e6
+    bench.sweep(replace(UNLIMITED, max_usd=10)).run(bench.gpu.run_trial)
+    assert bench.gpu.seen == []
+
+
+def test_interrupted_it_ends_after_the_trial_in_flight(bench: Bench) -> None:
+    stop = Stop()
+
+    def run_trial(config: TrialConfig):
+        stop.is_asked = len(bench.gpu.seen) == 2
+        return bench.gpu.run_trial(config)
+
+    assert bench.sweep(stop=stop).run(run_trial) == "interrupted"
+    assert len(bench.study().trials()) == 3
+    assert bench.study().stopped_because == "interrupted"
+
+
+def test_a_killed_sweep_loses_only_the_trial_in_flight(bench: Bench) -> None:
+    class Killed(BaseException):
+        pass
+
+    def run_trial(config: TrialConfig):
+        if len(bench.gpu.seen) == 2:
+            raise Killed
+        return bench.gpu.run_trial(config)
+
+    with pytest.raises(Killed):
+        bench.sweep().run(run_trial)
+    running = optuna.load_study(study_name="study", storage=bench.url).trials[-1]
+    assert running.state.name == "RUNNING"
+    bench.sweep(replace(UNLIMITED, max_trials=1)).run(bench.gpu.run_trial)
+    states = [one.state.name for one in optuna.load_study(study_name="study", storage=bench.url).trials]
+    assert states == ["COMPLETE", "COMPLETE", "FAIL", "COMPLETE"]
+    assert len(set(bench.gpu.seen)) == 3
+
+
+def test_hardware_without_a_price_is_searched_by_device_hours_and_costs_nobody_knows(bench: Bench) -> None:
+    bench.offers, bench.usd_per_hour = (), None
+    sweep = bench.sweep(replace(UNLIMITED, max_trials=4))
+    assert sweep.expected().cost_usd is None
+    sweep.run(bench.gpu.run_trial)
+    last = bench.ended[-1]
+    assert last.spent_usd is None
+    assert last.best_cost is not None
+    config = last.best
+    assert config is not None
+    hours = (300 + bench.target.step_count * bench.gpu.step_s(config)) * config.gpu_count / 3600
+    assert last.best_cost.expected == pytest.approx(hours)
+
+
+def test_each_type_of_a_mixed_cluster_is_opened_with_the_plainest_trial(bench: Bench) -> None:
+    bench.gpus["T4-16GB"] = make_gpu("T4-16GB", bf16_flop_per_s=None, tf32_flop_per_s=None)
+    bench.groups = (group(), group("T4-16GB", 1))
+    bench.sweep(replace(UNLIMITED, max_trials=4)).run(bench.gpu.run_trial)
+    started = [one.choice.config for one in bench.events if isinstance(one, TrialStarted)]
+    assert [one.gpu for one in started] == [L4.name, L4.name, "T4-16GB", "T4-16GB"]
+    assert {one.micro_batch_size for one in started} == {8, 32}
+
+
+def test_the_announcement_stays_within_the_limits(bench: Bench) -> None:
+    expected = bench.sweep(Limits(max_trials=3, max_s=20, max_usd=0.001)).expected()
+    assert (expected.trial_count, expected.wall_s, expected.cost_usd) == (3, 20, 0.001)
+
+
+def test_a_database_that_breaks_in_the_middle_keeps_what_was_saved(bench: Bench, tmp_path: Path) -> None:
+    def run_trial(config: TrialConfig):
+        if len(bench.gpu.seen) == 2:
+            (tmp_path / "study.db").rename(tmp_path / "moved.db")
+            (tmp_path / "study.db").write_bytes(b"x" * 5000)
+        return bench.gpu.run_trial(config)
+
+    with pytest.raises(PlannerError, match="storage sqlite"):
+        bench.sweep().run(run_trial)
+    kept = open_study(f"sqlite:///{tmp_path / 'moved.db'}", make_workload(), "study")
+    assert len(kept.trials()) >= 2

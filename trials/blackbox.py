@@ -1,0 +1,117 @@
+"""What a rank leaves behind for whoever asks why it ended: one small file per rank on its node's disk.
+
+A process that is killed or runs over its limit cannot report. It writes down beforehand which trial it
+begins; ``faulthandler`` appends every thread's stack at the limit; the rank that takes its place reads the
+file and sends it on.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_FINISHED = "finished\n"
+_OOM_COUNTERS = (Path("/proc/vmstat"), Path("/sys/fs/cgroup/memory.events"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """What one rank left of its last trial."""
+
+    rank: int
+    trial_id: int
+    is_finished: bool  # its part of the trial had ended, well or not, when it last wrote
+    stacks: str  # of all its threads at the time limit, "" if it ended otherwise
+    kernel_kill_count: int  # processes that the kernel killed for memory on this node since the trial began
+
+
+class Recorder:
+    """Writes this rank's box and keeps the time limit of its trial."""
+
+    def __init__(self, token: str, rank: int) -> None:
+        self._path = _folder(token) / f"rank{rank}"
+        self._rank = rank
+        self._file: IO[str] | None = None
+
+    def begin(self, trial_id: int, limit_s: float) -> None:
+        """Note the trial, and end this process with its stacks in the box when ``limit_s`` is over.
+
+        The limit is kept by a thread of the C library, so it holds even while the model's code blocks Python.
+        """
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self.close()
+        header = {"rank": self._rank, "trial_id": trial_id, "kernel_kills": kernel_kills()}
+        self._file = self._path.open("w")
+        self._file.write(json.dumps(header) + "\n")
+        self._file.flush()
+        faulthandler.dump_traceback_later(limit_s, exit=True, file=self._file)
+
+    def finish_part(self) -> None:
+        """Note that this rank's own part has ended; the limit still holds for what waits for others."""
+        if self._file is not None:
+            self._file.write(_FINISHED)
+            self._file.flush()
+
+    def end(self) -> None:
+        """The trial has ended on every rank: lift the limit."""
+        faulthandler.cancel_dump_traceback_later()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def read_boxes(token: str) -> tuple[Box, ...]:
+    """The boxes that earlier processes of this run left on this node."""
+    folder = _folder(token)
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return tuple(box for box in (_read(one) for one in files) if box is not None)
+
+
+def remove_boxes(token: str) -> None:
+    """Remove this run's boxes on this node."""
+    folder = _folder(token)
+    if folder.is_dir():
+        for one in folder.iterdir():
+            one.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def kernel_kills() -> int:
+    """Processes that the kernel has killed for memory here since boot: the host's and the container's count."""
+    return sum(_count(path) for path in _OOM_COUNTERS)
+
+
+def _count(path: Path) -> int:
+    try:
+        found = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found.group(1)) if found else 0
+
+
+def _read(path: Path) -> Box | None:
+    header, _, rest = path.read_text(errors="replace").partition("\n")
+    if not header:  # killed before the first line was out
+        return None
+    noted = json.loads(header)
+    is_finished = rest.startswith(_FINISHED)
+    return Box(
+        rank=noted["rank"],
+        trial_id=noted["trial_id"],
+        is_finished=is_finished,
+        stacks=rest.removeprefix(_FINISHED),
+        kernel_kill_count=max(0, kernel_kills() - noted["kernel_kills"]),
+    )
+
+
+def _folder(token: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"planner-trials-{token}"

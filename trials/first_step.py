@@ -1,0 +1,180 @@
+"""One real step of the user's file on CPU: what `trials.check` runs in a process of its own.
+
+    python -P -m trials.first_step PATH SHA256 ANSWER
+
+writes a profile or an error to ANSWER as JSON: once when the step is done, again when it has been traced, so
+that a crash of the tracer loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter
+from torch import nn
+
+from trials.adapters.lightning import is_lightning
+from trials.blocks import find_blocks
+from trials.check import CHECK_BATCH_SIZE
+from trials.contract import LoadedWorkload, Step, call_user
+from trials.errors import TrialsError
+from trials.failures import Unsupported
+from trials.loader import BatchFunction, DatasetSource, move_to, one_batch, tensors_of
+from trials.profile import Adapter, WorkloadProfile
+from trials.trial import Workload
+from trials.workload import load
+from trials.wrap import NO_BLOCKS
+
+CRASHED = "the tracer ended the process"
+
+
+def main(path: str, sha256: str, answer: str) -> None:
+    """Check the file at ``path`` and write what was found."""
+    workload = Workload(path=path, sha256=sha256)
+    try:
+        loaded = load(workload)
+        profile = take_first_step(loaded)
+    except TrialsError as error:
+        _write(Path(answer), {"error": str(error)})
+        return
+    _write_profile(Path(answer), profile)
+    _write_profile(Path(answer), _traced(loaded, profile))
+
+
+def take_first_step(loaded: LoadedWorkload) -> WorkloadProfile:
+    """Fetch, forward, backward and optimizer at batch size 2; what was found, without a trace."""
+    torch.manual_seed(0)
+    path = loaded.workload.path
+    batch, sample_shape = _checked_batch(loaded)
+    step = loaded.build()
+    cpu = torch.device("cpu")
+    step.to(cpu)
+    loss = call_user(path, _loss_name(step), step, move_to(batch, cpu))
+    if not math.isfinite(loss.item()):
+        raise TrialsError(
+            f"{path}: the loss is {loss.item()} at the very first step (batch size {CHECK_BATCH_SIZE}, fp32);"
+            " look for a division by zero, a log of zero or wrong labels"
+        )
+    call_user(path, "the backward pass", loss.backward)
+    optimizer = loaded.build_optimizer(step)
+    call_user(path, "the optimizer's step", optimizer.step)
+    block_count = len(find_blocks(step.model))
+    source = loaded.source
+    return WorkloadProfile(
+        adapter=find_adapter(step.model),
+        parameter_count=sum(one.numel() for one in step.parameters()),
+        trainable_parameter_count=sum(one.numel() for one in step.parameters() if one.requires_grad),
+        sample_shape=sample_shape,
+        loss=loss.item(),
+        dataset_size=source.size if isinstance(source, DatasetSource) else None,
+        tokens_per_sample=loaded.tokens_per_sample,
+        hint=loaded.hint,
+        block_count=block_count,
+        clip_norm=loaded.clip_norm,
+        traces=(),
+        trace_note=CRASHED,
+        notes=loaded.notes + _notes(block_count, batch),
+    )
+
+
+def find_adapter(model: nn.Module) -> Adapter:
+    """How the file was understood, by what its model is."""
+    if is_lightning(model):
+        return Adapter.LIGHTNING
+    if any(up.__name__ == "PreTrainedModel" for up in type(model).__mro__):
+        return Adapter.HUGGING_FACE
+    return Adapter.PLAIN
+
+
+def _notes(block_count: int, batch: Any) -> tuple[str, ...]:
+    notes = []
+    if not block_count:
+        notes.append(f"activation checkpointing and FSDP2 are not tried: {NO_BLOCKS}")
+    if not tensors_of(batch):
+        notes.append(f"a batch is a {type(batch).__name__} without visible tensors, so its size was not checked")
+    return tuple(notes)
+
+
+def _loss_name(step: Step) -> str:
+    return "training_step" if is_lightning(step.model) else "the forward pass with its loss"
+
+
+def _checked_batch(loaded: LoadedWorkload) -> tuple[Any, str]:
+    """A batch of 2 and its sample's shape, once its size has been seen to follow the size asked for."""
+    path = loaded.workload.path
+    is_function = isinstance(loaded.source, BatchFunction)
+    name = "batch" if is_function else "a batch of dataset()"
+    sizes = [CHECK_BATCH_SIZE, CHECK_BATCH_SIZE + 1]
+    if isinstance(loaded.source, DatasetSource) and loaded.source.size == CHECK_BATCH_SIZE:
+        sizes.pop()
+    batches = {}
+    for size in sizes:
+        what = f"batch({size})" if is_function else f"reading {size} samples of dataset()"
+        try:
+            batches[size] = call_user(path, what, one_batch, loaded.source, size)
+        except Unsupported as error:
+            raise TrialsError(f"{path}: {what}: {error}") from error
+    batch = batches[CHECK_BATCH_SIZE]
+    found = {size: tensors_of(one) for size, one in batches.items()}
+    if not found[CHECK_BATCH_SIZE]:
+        return batch, type(batch).__name__
+    dimension = _batch_dimension(found)
+    if dimension is None:
+        raise TrialsError(
+            f"{path}: {name} is of the wrong size: "
+            + "; ".join(f"of {size} samples it holds {_shapes(one)}" for size, one in found.items())
+            + f"; one dimension of its tensors must be the number of samples ({'batch(size)' if is_function else 'see collate'})"
+        )
+    return batch, _shapes(found[CHECK_BATCH_SIZE], dimension)
+
+
+def _batch_dimension(found: dict[int, list[tuple[str, torch.Tensor]]]) -> int | None:
+    """The dimension that some tensor has at every asked size; the first where there are several."""
+    tensors = [[tensor for _, tensor in one] for one in found.values()]
+    for same in zip(*tensors, strict=False):
+        for dimension in range(min(one.ndim for one in same)):
+            if all(one.shape[dimension] == size for one, size in zip(same, found, strict=True)):
+                return dimension
+    return None
+
+
+def _shapes(tensors: list[tuple[str, torch.Tensor]], without: int | None = None) -> str:
+    parts = []
+    for name, tensor in tensors:
+        sizes = [size for index, size in enumerate(tensor.shape) if index != without]
+        kind = str(tensor.dtype).removeprefix("torch.")
+        parts.append(f"{name} {kind}[{', '.join(map(str, sizes))}]".strip())
+    return ", ".join(parts)
+
+
+def _traced(loaded: LoadedWorkload, profile: WorkloadProfile) -> WorkloadProfile:
+    from trials.trace import trace_workload  # noqa: PLC0415  (slow to import, and the step comes first)
+
+    try:
+        outcome = trace_workload(loaded)
+    except Exception as error:  # noqa: BLE001  (the user's model runs inside: anything may come of it)
+        return replace(profile, trace_note=f"{type(error).__name__}: {error}")
+    return replace(profile, traces=outcome.traces, trace_note=outcome.note)
+
+
+def _write_profile(answer: Path, profile: WorkloadProfile) -> None:
+    _write(answer, {"profile": TypeAdapter(WorkloadProfile).dump_python(profile, mode="json")})
+
+
+def _write(answer: Path, content: dict[str, Any]) -> None:
+    partial = answer.with_suffix(".partial")
+    partial.write_text(json.dumps(content))
+    partial.replace(answer)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(0)  # threads that the user's file left behind are not waited for
