@@ -73,14 +73,6 @@ class Checked:
     findings: tuple[Finding, ...]
 
 
-Key = tuple[str, str, str, Pricing]
-
-
-def key_of(offer: Offer) -> Key:
-    """What makes an offer one offer."""
-    return offer.provider, offer.instance_type, offer.region, offer.pricing
-
-
 def quarantine(
     offers: Iterable[Offer],
     gpus: Mapping[str, Gpu],
@@ -119,10 +111,10 @@ def check_offers(
 
 def check_jumps(offers: Iterable[Offer], previous: Iterable[Offer]) -> tuple[Finding, ...]:
     """Offers whose price moved by more than JUMP_FACTOR since ``previous``, in either direction."""
-    before = {key_of(one): one.price_usd_per_hour for one in previous}
+    before = {one.key: one.price_usd_per_hour for one in previous}
     findings = []
     for offer in offers:
-        old, new = before.get(key_of(offer)), offer.price_usd_per_hour
+        old, new = before.get(offer.key), offer.price_usd_per_hour
         if old and not 1 / JUMP_FACTOR <= new / old <= JUMP_FACTOR:
             detail = f"{new:g} dollars per hour after {old:g}, over {JUMP_FACTOR:g} times apart"
             findings.append(_finding(Rule.JUMP, offer, detail))
@@ -181,22 +173,22 @@ def _medians(offers: Iterable[Offer], gpus: Mapping[str, Gpu]) -> dict[str, floa
 
 
 def _duplicates(offers: Iterable[Offer]) -> list[Finding]:
-    seen: set[Key] = set()
+    seen: set[tuple[str, str, str, Pricing]] = set()
     findings = []
     for offer in offers:
-        if key_of(offer) in seen:
+        if offer.key in seen:
             findings.append(_finding(Rule.DUPLICATE, offer, "an earlier row is the same offer"))
-        seen.add(key_of(offer))
+        seen.add(offer.key)
     return findings
 
 
 def _spot_above_on_demand(offers: Iterable[Offer]) -> list[Finding]:
     """Both rows are suspect: often it is the on-demand price that is wrong (a host without its GPU)."""
     all_offers = tuple(offers)
-    on_demand = {key_of(one)[:3]: one for one in all_offers if one.pricing is Pricing.ON_DEMAND}
+    on_demand = {one.key[:3]: one for one in all_offers if one.pricing is Pricing.ON_DEMAND}
     findings = []
     for spot in all_offers:
-        full = on_demand.get(key_of(spot)[:3])
+        full = on_demand.get(spot.key[:3])
         if spot.pricing is Pricing.SPOT and full and spot.price_usd_per_hour > full.price_usd_per_hour:
             detail = (
                 f"{spot.price_usd_per_hour:g} dollars per hour against {full.price_usd_per_hour:g} on demand"

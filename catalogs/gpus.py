@@ -22,6 +22,7 @@ Conventions of gpus.csv:
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -201,9 +202,7 @@ def _gpu(row: Row) -> Gpu:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    return (
-        tuple(text.upper().replace("_", "-").replace(" ", "-").strip("-").split("-")) if text.strip() else ()
-    )
+    return tuple(filter(None, re.split(r"[-_\s]+", text.upper())))
 
 
 def _is_within(some: tuple[str, ...], parts: tuple[str, ...]) -> bool:

@@ -25,6 +25,14 @@ from catalogs.rows import Row, read_rows
 ASSUMED_VCPUS_PER_GPU = 8
 ASSUMED_MEMORY_BYTES_PER_GPU = 32 * GIB
 
+#: What a started block is rounded up to by the providers' own terms, where a foreign table does not say.
+BILLING_INCREMENT_S = {
+    **dict.fromkeys(("aws", "gcp", "azure", "lambda", "nebius", "oci", "hyperstack", "jarvislabs"), 60),
+    **dict.fromkeys(("coreweave", "crusoe", "cudo", "fluidstack"), 60),
+    **dict.fromkeys(("ovh", "paperspace"), 3600),
+    "verda": 600,
+}
+
 MANDATORY = ("provider", "instance_type", "gpu", "gpu_count", "price_usd_per_hour")
 COLUMNS = (
     *MANDATORY,
@@ -65,6 +73,11 @@ class Offer:
     interruption_rate_per_hour: float | None = None  # of one spot instance; None where unknown
 
     @property
+    def key(self) -> tuple[str, str, str, Pricing]:
+        """What makes it one offer: provider, instance type, region, pricing."""
+        return self.provider, self.instance_type, self.region, self.pricing
+
+    @property
     def price_usd_per_gpu_hour(self) -> float:
         """Dollars per hour of one accelerator; of the whole instance for a CPU."""
         return self.price_usd_per_hour / self.gpu_count
@@ -90,12 +103,11 @@ def parse_offers(
     offers: dict[tuple[str, str, str, Pricing], Offer] = {}
     for row in read_rows(lines, file, MANDATORY, COLUMNS):
         offer = _offer(row, gpus, today)
-        key = (offer.provider, offer.instance_type, offer.region, offer.pricing)
-        if key in offers:
+        if offer.key in offers:
             raise row.fail(
                 "instance_type", "unique for its provider, region and pricing: an earlier row has it"
             )
-        offers[key] = offer
+        offers[offer.key] = offer
     return tuple(offers.values())
 
 

@@ -14,9 +14,9 @@ from torch.utils.data import Dataset, TensorDataset
 SIZE = "tiny"  # tiny, small or large
 
 STAGES = {  # (channels, blocks) of each stage
-    "tiny": [(16, 2), (32, 2)],
-    "small": [(32, 2), (64, 2), (128, 2)],
-    "large": [(64, 3), (128, 4), (256, 6)],
+    "tiny": [(32, 2), (64, 2)],
+    "small": [(64, 2), (128, 2), (256, 2)],
+    "large": [(128, 3), (256, 4), (512, 6)],
 }[SIZE]
 
 target = {"epochs": 20_000, "global_batch_size": 128}

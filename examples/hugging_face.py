@@ -29,8 +29,13 @@ text = torch.frombuffer(bytearray("\n".join(topics.values()).encode()), dtype=to
 def model() -> PreTrainedModel:
     return GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=256, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS,
-            bos_token_id=0, eos_token_id=0,
+            vocab_size=256,
+            n_positions=CONTEXT,
+            n_embd=WIDTH,
+            n_layer=LAYERS,
+            n_head=HEADS,
+            bos_token_id=0,
+            eos_token_id=0,
         )
     )
 

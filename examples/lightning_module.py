@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 SIZE = "tiny"  # tiny, small or large
 
-WIDTH, DEPTH = {"tiny": (512, 3), "small": (1024, 4), "large": (4096, 6)}[SIZE]
+WIDTH, DEPTH = {"tiny": (1024, 4), "small": (2048, 4), "large": (4096, 6)}[SIZE]
 
 target = {"epochs": 5_000, "global_batch_size": 128}
 

@@ -54,7 +54,7 @@ class UsefulTrial:
     offer: Offer
     trial_s: float
     cost_usd: float
-    expected_saving_usd: float
+    expected_saving_usd: float | None  # None where nothing fits: it would tell whether ``plan`` does
     plan: Plan  # the best plan on this device, whose numbers the trial would settle
 
 
@@ -109,28 +109,36 @@ def useful_trial(
 
     Worth is the expected value of perfect information (Howard 1966): knowing the cost C of the best plan on
     that GPU, one takes the cheaper of C and the best plan elsewhere; without knowing, the better bet. Only
-    plans expected to keep budget and deadline are worth knowing more about, if there are any.
+    plans expected to keep budget and deadline are worth knowing more about. If there are none, it is the
+    nearest plan's GPU.
     """
-    hopeful = [one for one in ranked if _is_expected_within(one, terms)] or ranked
+    hopeful = [one for one in ranked if _is_expected_within(one, terms)]
+    nearest = nearest_plan(ranked, terms)
     best: dict[str, Plan] = {}
-    for plan in hopeful:
+    for plan in hopeful or ([nearest] if nearest else []):
         if plan.hardware.gpu.kind is DeviceKind.GPU and plan.offer.gpu not in measured_gpus:
             best.setdefault(plan.offer.gpu, plan)
     cheapest: dict[str, Offer] = {}
     for offer in sorted(offers, key=lambda one: one.price_usd_per_hour):
         if offer.gpu in best:
             cheapest.setdefault(offer.gpu, offer)
-    trials = [
-        UsefulTrial(
+
+    def trial_on(gpu: str, plan: Plan) -> UsefulTrial:
+        saving_usd = _information_usd(plan.cost_usd, _best_elsewhere(hopeful, gpu), confidence)
+        return UsefulTrial(
             offer=cheapest[gpu],
             trial_s=TRIAL_S,
             cost_usd=_trial_usd(cheapest[gpu], terms.provisioning_s),
-            expected_saving_usd=_information_usd(plan.cost_usd, _best_elsewhere(hopeful, gpu), confidence),
+            expected_saving_usd=saving_usd if hopeful else None,
             plan=plan,
         )
-        for gpu, plan in best.items()
-    ]
-    return max(trials, key=lambda one: (one.expected_saving_usd - one.cost_usd, -one.plan.rank), default=None)
+
+    trials = [trial_on(gpu, plan) for gpu, plan in best.items()]
+    return max(
+        trials,
+        key=lambda one: ((one.expected_saving_usd or 0.0) - one.cost_usd, -one.plan.rank),
+        default=None,
+    )
 
 
 def _information_usd(cost_usd: Estimate, elsewhere_usd: float | None, confidence: float) -> float:

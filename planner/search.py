@@ -111,6 +111,10 @@ class Search:
         self._study.start(optuna_trial, choice.config)
         return Proposal(optuna_trial=optuna_trial, choice=choice, candidate=candidate)
 
+    def worker_count_max(self, gpu: str) -> int:
+        """The most workers that a trial on this GPU type may ask for."""
+        return max((one.gpu_count for one in self._configs if one.gpu == gpu), default=0)
+
     def why_no_more(self) -> str:
         """Why ask() gave None, in words."""
         left = self.candidates()

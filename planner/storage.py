@@ -15,6 +15,7 @@ import sqlalchemy.exc
 from planner.errors import PlannerError
 
 _SQLITE = "sqlite:///"
+_UNWRITABLE = ("readonly", "read-only", "permission", "unable to open", "not a dir", "no such", "file exists")
 
 
 def default_storage_url() -> str:
@@ -67,9 +68,7 @@ def _remedy(text: str) -> str:
     lowered = text.lower()
     if "full" in lowered or "space" in lowered:
         return "free some space; every trial saved before this one is kept"
-    if any(
-        word in lowered for word in ("readonly", "read-only", "permission", "unable to open", "not a dir")
-    ):
+    if any(words in lowered for words in _UNWRITABLE):
         return "make it writable, or name another place by --storage sqlite:///PATH"
     if "not a database" in lowered:
         return "the file is something else; name another by --storage sqlite:///PATH"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from planner.estimate.values import Basis, Estimate
 from trials.trial import Parallelism, Precision, TrialConfig
 
@@ -10,8 +12,14 @@ NEGLIGIBLE_FRACTION = 0.02
 
 
 def is_same_within(first: Estimate, second: Estimate) -> bool:
-    """Whether two estimates with errors of their own cannot be told apart: each holds the other's middle."""
-    return first.low <= second.expected <= first.high and second.low <= first.expected <= second.high
+    """Whether two positive estimates with errors of their own cannot be told apart.
+
+    The interval of their log ratio holds zero; its half width adds, in quadrature, the halves that face each
+    other: what the smaller may be above its middle, and the larger below.
+    """
+    small, large = sorted((first, second), key=lambda one: one.expected)
+    gap = math.log(large.expected / small.expected)
+    return gap <= math.hypot(math.log(small.high / small.expected), math.log(large.expected / large.low))
 
 
 def is_tied_here(one: Estimate, fastest: Estimate) -> bool:

@@ -7,6 +7,7 @@ file and sends it on.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import re
@@ -68,6 +69,13 @@ class Recorder:
             self._file.close()
             self._file = None
 
+    def remove(self) -> None:
+        """Leave nothing behind: the box, and the folder with the node's last one."""
+        self.close()
+        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # other ranks' boxes are still there, or it is gone
+            self._path.parent.rmdir()
+
 
 def read_boxes(token: str) -> tuple[Box, ...]:
     """The boxes that earlier processes of this run left on this node."""
@@ -76,17 +84,8 @@ def read_boxes(token: str) -> tuple[Box, ...]:
     return tuple(box for box in (_read(one) for one in files) if box is not None)
 
 
-def remove_boxes(token: str) -> None:
-    """Remove this run's boxes on this node."""
-    folder = _folder(token)
-    if folder.is_dir():
-        for one in folder.iterdir():
-            one.unlink(missing_ok=True)
-        folder.rmdir()
-
-
 def kernel_kills() -> int:
-    """Processes that the kernel has killed for memory here since boot: the host's and the container's count."""
+    """Processes that the kernel has killed for memory here since boot: host's and container's count."""
     return sum(_count(path) for path in _OOM_COUNTERS)
 
 

@@ -25,6 +25,7 @@ class Order:
 
     trial_id: int
     config: TrialConfig
+    ranks: tuple[int, ...]  # of the group's workers, those that take part
     limit_s: float
     restart_limit_s: float  # how long replaced workers may take to come back
 
@@ -56,6 +57,7 @@ class Broker:
         self._changed = asyncio.Condition()
         self._epoch = 0
         self._is_stopped = False
+        self._has_left = False
         self._is_recovering = False
         self._lost: dict[int, str] = {}
         self._flight: _Flight | None = None
@@ -76,7 +78,9 @@ class Broker:
         while flight.outcome is None:
             has_news = await self._within(limit_s, lambda: flight.outcome is not None or self._is_recovering)
             if flight.outcome is None and not has_news:
-                reason = f"no worker answered within {limit_s:.0f} s, though the limit was {order.limit_s:.0f} s"
+                reason = (
+                    f"no worker answered within {limit_s:.0f} s, though the limit was {order.limit_s:.0f} s"
+                )
                 return self._given_up(flight, FailureKind.TIMED_OUT, reason)
             is_back = await self._within(
                 order.restart_limit_s, lambda: flight.outcome is not None or not self._is_recovering
@@ -88,10 +92,11 @@ class Broker:
         return Ended(outcome=flight.outcome)
 
     async def stop(self) -> None:
-        """Let the workers go home."""
+        """Let the workers go home, and return when they have said bye."""
         async with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
+        await self._until(lambda: self._has_left)
 
     # -- rank 0 ---------------------------------------------------------------------------------
 
@@ -124,6 +129,12 @@ class Broker:
             flight = self._flight
             if flight is not None and flight.order.trial_id == trial_id and flight.outcome is None:
                 flight.outcome = outcome
+            self._changed.notify_all()
+
+    async def bye(self) -> None:
+        """The workers have left."""
+        async with self._changed:
+            self._has_left = True
             self._changed.notify_all()
 
     # -- any rank -------------------------------------------------------------------------------
@@ -170,7 +181,7 @@ class Broker:
         return flight.order
 
     def _settle(self, flight: _Flight, boxes: Sequence[Box]) -> None:
-        """The workers were replaced with a trial in flight: it failed, or it had not begun and is done again."""
+        """The workers were replaced with a trial in flight: it failed, or had not begun and is done again."""
         if flight.is_begun or flight.failed or any(box.stacks for box in boxes):
             flight.outcome = self._explanation(flight, boxes)
             return
@@ -187,6 +198,7 @@ class Broker:
     def _explanation(self, flight: _Flight, boxes: Sequence[Box]) -> Failure:
         return explain_loss(
             flight.order.config,
+            ranks=flight.order.ranks,
             limit_s=flight.order.limit_s,
             boxes=boxes,
             failed=flight.failed,

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -70,10 +71,8 @@ def _run(workload: Workload, answer: Path, output: Path, limit_s: float) -> int 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the process and what it started."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
@@ -85,8 +84,8 @@ def _python_path() -> str:
 def _explain_death(workload: Workload, code: int | None, output: Path, limit_s: float) -> str:
     if code is None:
         return (
-            f"{workload.path}: one step at batch size {CHECK_BATCH_SIZE} on CPU took longer than {limit_s:g} s;"
-            " make the model or data set smaller for a trial, or look for an endless loop"
+            f"{workload.path}: one step at batch size {CHECK_BATCH_SIZE} on CPU took longer than"
+            f" {limit_s:g} s; make the model or data set smaller for a trial, or look for an endless loop"
         )
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     lines = output.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]

@@ -1,7 +1,7 @@
 """Moments on the device's own time line.
 
-On CUDA a moment is an event in the stream: steps are not synchronised one by one, so the host runs ahead as it
-does in the real run, and a gap between two events is time in which the GPU waited.
+On CUDA a moment is an event in the stream: steps are not synchronised one by one, so the host runs ahead as
+it does in the real run, and a gap between two events is time in which the GPU waited.
 """
 
 from __future__ import annotations

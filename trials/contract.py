@@ -1,4 +1,4 @@
-"""What every adapter makes of the user's file: one module that maps a batch to a loss, and where batches come from."""
+"""What every adapter makes of the user's file: one module from batch to loss, and where batches come from."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def call_model(model: nn.Module, batch: Any) -> Any:
 
 
 def as_scalar(output: Any) -> Tensor:
-    """The loss in what ``loss`` or the model returned: a scalar, ``.loss``, ``["loss"]`` or the first of a tuple."""
+    """The loss in what the model or ``loss`` gave: a scalar, ``.loss``, ``["loss"]`` or a tuple's first."""
     found = output
     if isinstance(output, Mapping) and "loss" in output:
         found = output["loss"]
@@ -75,7 +75,8 @@ def as_scalar(output: Any) -> Tensor:
         )
     if not isinstance(found, Tensor):
         raise TrialsError(
-            f"the loss is a {type(found).__name__}, not a tensor: return a scalar tensor from loss(model, batch)"
+            f"the loss is a {type(found).__name__}, not a tensor: return a scalar tensor from"
+            " loss(model, batch)"
         )
     if found.numel() != 1:
         raise TrialsError(

@@ -15,10 +15,15 @@ from trials.errors import TrialsError
 from trials.identity import Machine, read_machine
 
 Probe = Callable[[Mapping[str, Any]], Machine]
-"""What a node is, asked on that node with its entry of ``ray.nodes()``; tests of fake clusters bring their own."""
+"""What a node is, asked on that node with its entry of ``ray.nodes()``; fake clusters bring their own."""
 
 _TYPE_PREFIX = "accelerator_type:"
 _POLL_S = 1.0
+
+
+def ignore(text: str) -> None:
+    """For whoever wants no messages."""
+    del text
 
 
 def probe_node(entry: Mapping[str, Any]) -> Machine:
@@ -31,7 +36,7 @@ def discover(
     *,
     probe: Probe = probe_node,
     timeout_s: float = 60.0,
-    on_problem: Callable[[str], None] = lambda text: None,
+    on_problem: Callable[[str], None] = ignore,
 ) -> tuple[Node, ...]:
     """The alive nodes and their devices. Nodes are asked side by side, none for longer than ``timeout_s``.
 
@@ -60,8 +65,8 @@ def discover(
         )
     if not nodes:
         raise TrialsError(
-            "no node of the cluster answered what devices it has; check `ray status` and that the nodes run the"
-            " same Ray and Python as this machine"
+            "no node of the cluster answered what devices it has; check `ray status`, and that the nodes run"
+            " the same Ray and Python as this machine"
         )
     order = list(entries)
     return tuple(sorted(nodes, key=lambda node: order.index(node.node_id)))
@@ -109,7 +114,7 @@ def wait_for_devices(
     *,
     node_count: int = 1,
     timeout_s: float,
-    on_wait: Callable[[str], None] = lambda text: None,
+    on_wait: Callable[[str], None] = ignore,
 ) -> bool:
     """Wait until ``worker_count`` devices are free on each of ``node_count`` nodes; False when time is up.
 
@@ -127,7 +132,9 @@ def wait_for_devices(
         if free != told:
             told = free
             where = "one node" if node_count == 1 else f"each of {node_count} nodes"
-            on_wait(f"waiting for {worker_count} x {group.gpu} on {where}: {free} free now, the rest is in use")
+            on_wait(
+                f"waiting for {worker_count} x {group.gpu} on {where}: {free} free now, the rest is in use"
+            )
         time.sleep(min(_POLL_S, max(0.0, deadline_s - time.monotonic())))
 
 
@@ -144,4 +151,3 @@ def _answer(probe: Probe, entry: Mapping[str, Any]) -> Machine:
 def _last_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
-

@@ -41,6 +41,14 @@ class PeerFailed(Exception):  # noqa: N818  (nobody's error: it becomes a Failur
     """Another rank failed, and says why itself."""
 
 
+_OURS = {
+    Unsupported: FailureKind.UNSUPPORTED,
+    Diverged: FailureKind.DIVERGED,
+    PeerFailed: FailureKind.WORKER_LOST,
+    TrialsError: FailureKind.USER_CODE,
+}
+
+
 def explain(error: BaseException, config: TrialConfig, path: str, trial_s: float) -> Failure:
     """The failure that ``error`` stands for in a trial of the model file at ``path``. Keeps no tensors."""
     kind, reason = _classify(error, path)
@@ -53,14 +61,11 @@ def _classify(error: BaseException, path: str) -> tuple[FailureKind, str]:
     for one in chain:
         if is_out_of_memory(one):
             return FailureKind.OUT_OF_MEMORY, first_line(one)
-    if isinstance(error, Unsupported):
-        return FailureKind.UNSUPPORTED, str(error)
-    if isinstance(error, Diverged):
-        return FailureKind.DIVERGED, str(error)
-    if isinstance(error, PeerFailed) or any(_is_peer_failure(one) for one in chain):
+    for ours, kind in _OURS.items():
+        if isinstance(error, ours):
+            return kind, str(error)
+    if any(_is_peer_failure(one) for one in chain):
         return FailureKind.WORKER_LOST, f"another worker of this trial failed: {first_line(error)}"
-    if isinstance(error, TrialsError):
-        return FailureKind.USER_CODE, str(error)
     if isinstance(error, SystemExit):
         return FailureKind.USER_CODE, f"{path}: the model file called sys.exit({error.code!r})"
     if any(type(one).__module__.startswith(COMPILE_MODULES) for one in chain):

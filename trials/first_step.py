@@ -98,7 +98,9 @@ def _notes(block_count: int, batch: Any) -> tuple[str, ...]:
     if not block_count:
         notes.append(f"activation checkpointing and FSDP2 are not tried: {NO_BLOCKS}")
     if not tensors_of(batch):
-        notes.append(f"a batch is a {type(batch).__name__} without visible tensors, so its size was not checked")
+        notes.append(
+            f"a batch is a {type(batch).__name__} without visible tensors, so its size was not checked"
+        )
     return tuple(notes)
 
 
@@ -130,7 +132,7 @@ def _checked_batch(loaded: LoadedWorkload) -> tuple[Any, str]:
         raise TrialsError(
             f"{path}: {name} is of the wrong size: "
             + "; ".join(f"of {size} samples it holds {_shapes(one)}" for size, one in found.items())
-            + f"; one dimension of its tensors must be the number of samples ({'batch(size)' if is_function else 'see collate'})"
+            + "; one dimension of its tensors must be the number of samples"
         )
     return batch, _shapes(found[CHECK_BATCH_SIZE], dimension)
 
@@ -155,7 +157,7 @@ def _shapes(tensors: list[tuple[str, torch.Tensor]], without: int | None = None)
 
 
 def _traced(loaded: LoadedWorkload, profile: WorkloadProfile) -> WorkloadProfile:
-    from trials.trace import trace_workload  # noqa: PLC0415  (slow to import, and the step comes first)
+    from trials.trace import trace_workload  # slow to import, and the step comes first
 
     try:
         outcome = trace_workload(loaded)

@@ -48,6 +48,7 @@ class GroupPlan:
     token: str  # names this run's files on the nodes
     workload: Workload
     is_cpu: bool
+    backend: str  # of torch.distributed
     device_name: str  # what every worker must report
     shares: tuple[Share, ...]  # equal counts
     resources: Mapping[str, float]  # of each worker
@@ -74,9 +75,7 @@ class GroupPlan:
         """The ranks that do the trial: the first ones of each node (Ray Train ranks node by node)."""
         per_node = config.gpu_count // config.node_count
         held = self.shares[0].worker_count
-        return tuple(
-            node * held + local for node in range(config.node_count) for local in range(per_node)
-        )
+        return tuple(node * held + local for node in range(config.node_count) for local in range(per_node))
 
     def threads_of(self, config: TrialConfig) -> int:
         """Cores of each worker of the trial: those on a node share them."""
@@ -92,7 +91,9 @@ class LossWatcher(UserCallback):  # type: ignore[misc]  # ray has no types
     def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:
         """Called by the controller before it restarts the group."""
         del run_context
-        told = {rank: str(getattr(one, "health_check_failure", one)) for rank, one in worker_exceptions.items()}
+        told = {
+            rank: str(getattr(one, "health_check_failure", one)) for rank, one in worker_exceptions.items()
+        }
         self._host.lost.remote(told)
 
 
@@ -108,13 +109,10 @@ class Host:
         self._broker = Broker()
         self._fit: asyncio.Task[str] | None = None
 
-    async def start(self) -> None:
-        """Begin the run."""
+    async def start(self) -> str:
+        """Begin the run. Returns when workers are there: ``""``; or when the run ended before: why."""
         me = ray.get_runtime_context().current_actor
         self._fit = asyncio.create_task(asyncio.to_thread(run_fit, self._plan, me))
-
-    async def ready(self) -> str:
-        """Return when workers are there: ``""``; or when the run ended before: why."""
         return str(await self._or_fit_ends(self._broker.ready()) or "")
 
     async def run(self, order: Order) -> Ended:
@@ -132,10 +130,13 @@ class Host:
         return Ended(outcome=failure, is_broken=True)
 
     async def stop(self) -> None:
-        """Let the workers go home, and return when they have."""
-        await self._broker.stop()
+        """Let the workers go home, and return when they have tidied up."""
         if self._fit is not None:
-            await self._fit
+            await self._or_fit_ends(self._broker.stop())
+
+    async def bye(self) -> None:
+        """See the broker."""
+        await self._broker.bye()
 
     async def lost(self, reasons: Mapping[int, str]) -> None:
         """See the broker."""
@@ -182,9 +183,9 @@ class Host:
 
 def run_fit(plan: GroupPlan, host: Any) -> str:
     """Start the workers and return when they have all ended: ``""``, or what went wrong."""
-    from ray.train.torch import TorchConfig, TorchTrainer  # noqa: PLC0415  (imports torch: in the actor only)
+    from ray.train.torch import TorchConfig, TorchTrainer  # imports torch: in the actor only
 
-    from trials.worker import run_worker  # noqa: PLC0415  (same)
+    from trials.worker import run_worker
 
     os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(plan.schedule_limit_s)
     selectors = [{_NODE_LABEL: share.node_id} for share in plan.shares for _ in range(share.worker_count)]
@@ -192,9 +193,7 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
         trainer = TorchTrainer(
             run_worker,
             train_loop_config={"plan": plan, "host": host},
-            torch_config=TorchConfig(
-                backend="gloo" if plan.is_cpu else _gpu_backend(), timeout_s=PROCESS_GROUP_START_S
-            ),
+            torch_config=TorchConfig(backend=plan.backend, timeout_s=PROCESS_GROUP_START_S),
             scaling_config=ScalingConfig(
                 num_workers=plan.worker_count,
                 use_gpu=not plan.is_cpu,
@@ -222,8 +221,3 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
 def first_line(text: str) -> str:
     """The first line that says something."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
-
-
-def _gpu_backend() -> str:
-    """Collectives on CPU tensors by gloo, on CUDA tensors by nccl; gloo alone where there is no CUDA."""
-    return "cpu:gloo,cuda:nccl"

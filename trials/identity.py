@@ -81,7 +81,7 @@ def device_name(device: str) -> str:
     """What a worker on ``device`` ("cpu" or "cuda:0") says it runs on; imports torch for a GPU only."""
     if device == "cpu":
         return cpu_name()
-    import torch  # noqa: PLC0415  (discovery must not pay for it)
+    import torch  # discovery must not pay for it
 
     return torch.cuda.get_device_name(device)
 

@@ -46,7 +46,7 @@ def isolated(workload: Workload, threads: int | None) -> Iterator[None]:
 def _python_state(workload: Workload) -> Any:
     path, folder, environment = list(sys.path), Path.cwd(), dict(os.environ)
     modules = set(sys.modules)
-    python_seed, numpy_seed = random.getstate(), np.random.get_state()  # noqa: NPY002
+    python_seed, numpy_seed = random.getstate(), np.random.get_state()
 
     def restore() -> None:
         sys.path[:] = path
@@ -56,7 +56,7 @@ def _python_state(workload: Workload) -> Any:
         os.environ.update(environment)
         _forget_modules(workload, modules)
         random.setstate(python_seed)
-        np.random.set_state(numpy_seed)  # noqa: NPY002
+        np.random.set_state(numpy_seed)
 
     return restore
 

@@ -1,8 +1,8 @@
 """The input pipeline of a trial: micro batches from ``batch(size)`` or from a DataLoader over ``dataset()``.
 
-``batch(size)`` is called for every micro batch, as a loop around it would. A dataset is read in epochs through
-a DataLoader with a DistributedSampler, the last incomplete batch dropped, and the epoch's restart included.
-An iterable dataset gives every rank the same samples unless it shards itself; its speed is the same.
+``batch(size)`` is called for every micro batch, as a loop around it would. A dataset is read in epochs
+through a DataLoader with a DistributedSampler, the last incomplete batch dropped, the epoch's restart
+included. An iterable dataset gives every rank the same samples unless it shards itself; that costs no speed.
 """
 
 from __future__ import annotations

@@ -28,6 +28,8 @@ from trials.trial import Failure, FailureKind, Measurement, Phases, Series, Tria
 from trials.workload import load
 from trials.wrap import refusal
 
+__all__ = ["MeasureSettings", "Place", "measure", "merge"]
+
 INTERPOLATED_FROM = 5  # accumulation from which a trial times two smaller counts instead
 _SMALL_ACCUMULATIONS = (1, 3)
 _BLOCK_STEPS = 5  # steps between two looks at the precision reached
@@ -101,7 +103,7 @@ def _attempt(
     """The trial, with what goes wrong as a Failure. Its tensors are gone when it returns."""
     try:
         return _measure(workload, config, place, settings)
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (the user's code may raise anything)
         return explain(error, config, workload.path, trial_s=0.0)
 
 
@@ -110,7 +112,6 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
     why = refusal(config, place)
     if why is not None:
         raise Unsupported(why)
-    device = place.torch_device
     set_fp32_arithmetic(config.precision)
     torch.manual_seed(settings.seed)
     loaded = place.together(lambda: load(workload))
@@ -119,36 +120,49 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
         training.memory.start()
         startup_s = time.perf_counter() - begun_s
         run = _Run(training, place, settings)
-        first_step_s = run.time_steps(1, _accumulations(config, settings)[0])[0]
-        with Sampler(gpu_reader(device), settings.telemetry_period_s) as sampler:
-            series = tuple(run.time_series(one) for one in _accumulations(config, settings))
+        accumulations = _accumulations(config, settings)
+        first_step_s = run.time_steps(1, accumulations[0])[0]
+        with Sampler(gpu_reader(place.torch_device), settings.telemetry_period_s) as sampler:
+            series = tuple(run.time_series(one) for one in accumulations)
         allocated, reserved = training.memory.read()
     finally:
         training.close()
-    last_s = series[-1].step_times_s
-    warnings = warnings_of(
-        last_s, limit_fraction=settings.half_width_fraction, telemetry=sampler.telemetry
-    ) + ((training.memory.warning,) if training.memory.warning else ())
-    measurement = Measurement(
+    bare = Measurement(
         config=config,
         series=series,
         is_steady=all(
             half_width_fraction(one.step_times_s) <= settings.half_width_fraction for one in series
         ),
-        half_width_fraction=half_width_fraction(last_s),
+        half_width_fraction=half_width_fraction(series[-1].step_times_s),
         warmup_step_count=run.warmup_step_count,
         startup_s=startup_s,
         first_step_s=first_step_s,
-        trial_s=time.perf_counter() - begun_s,
+        trial_s=0.0,  # known when everything is cleaned up
         peak_allocated_bytes=(allocated,),
         peak_reserved_bytes=None if reserved is None else (reserved,),
         losses=tuple(place.mean(run.losses[: settings.loss_count])),
         phases=None,
         telemetry=sampler.telemetry,
         environment=read_environment(place, config.node_count),
-        warnings=warnings,
     )
-    return replace(measurement, phases=spread_phases(run.phases, measurement))
+    return _judged(replace(bare, phases=spread_phases(run.phases, bare)), settings, training.memory.warning)
+
+
+def _judged(measurement: Measurement, settings: MeasureSettings, memory_warning: str | None) -> Measurement:
+    assert measurement.phases is not None
+    found = [
+        warning
+        for one in measurement.series
+        for warning in warnings_of(
+            one.step_times_s,
+            limit_fraction=settings.half_width_fraction,
+            phases=measurement.phases,
+            telemetry=measurement.telemetry,
+        )
+    ]
+    if memory_warning is not None:
+        found.append(memory_warning)
+    return replace(measurement, warnings=tuple(dict.fromkeys(found)))
 
 
 def _accumulations(config: TrialConfig, settings: MeasureSettings) -> tuple[int, ...]:

@@ -1,9 +1,9 @@
 """Peak memory of one rank.
 
 On CUDA the caching allocator's own counters, from the first step on. On CPU the growth of the process's
-resident set over what it held before the model was built: the kernel's high-water mark VmHWM, reset by writing
-5 to /proc/self/clear_refs (proc(5)). The interpreter and its libraries, about 0.4 GB, come on top of that, as
-the CUDA context does on a GPU.
+resident set over what it held before the model was built: the kernel's high-water mark VmHWM, reset by
+writing 5 to /proc/self/clear_refs (proc(5)). The interpreter and its libraries, about 0.4 GB, come on top of
+that, as the CUDA context does on a GPU.
 """
 
 from __future__ import annotations

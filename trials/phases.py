@@ -39,8 +39,8 @@ def _split(step: StepMarks, clock: Clock) -> tuple[float, float, float, float]:
 def spread_phases(measured: Mapping[int, Phases], measurement: Measurement) -> Phases:
     """The phases of the full step: on the line through two accumulation counts where it was not run itself.
 
-    They are cross-checked with the whole: what they leave of the step time is ``other_s``, and where medians of
-    parts exceed the median of the whole they are scaled to it.
+    They are cross-checked with the whole: what they leave of the step time is ``other_s``, and where medians
+    of parts exceed the median of the whole they are scaled to it.
     """
     few, *rest = (_values(measured[one]) for one in sorted(measured))
     values = few

@@ -44,7 +44,7 @@ class Place:
         done: list[T] = []
         try:
             done.append(action())
-        except (Exception, SystemExit) as one:
+        except (Exception, SystemExit) as one:  # noqa: BLE001  (raised again below)
             error = one
         has_failed = self.largest([float(error is not None)])[0] > 0
         if error is not None:

@@ -16,6 +16,7 @@ _RAY_MEMORY_WORDS = ("low on memory", "NODE_OUT_OF_MEMORY")
 def explain_loss(
     config: TrialConfig,
     *,
+    ranks: Sequence[int],
     limit_s: float,
     boxes: Sequence[Box],
     failed: Mapping[int, Failure],
@@ -26,6 +27,7 @@ def explain_loss(
 
     Args:
         config: the trial's.
+        ranks: of the group's workers, those that take part in it.
         limit_s: its time limit.
         boxes: of this trial, from every rank that could be asked.
         failed: what ranks reported before they ended, the first one first.
@@ -33,12 +35,12 @@ def explain_loss(
         lost: what Ray Train said of ranks, by rank.
     """
     finished = {box.rank for box in boxes if box.is_finished}
-    suspects = set(range(config.gpu_count)) - failed.keys() - set(followers) - finished
+    suspects = set(ranks) - failed.keys() - set(followers) - finished
     mine = [box for box in boxes if box.rank in suspects]
     if not suspects and failed:
         rank, failure = next(iter(failed.items()))
-        return replace(failure, reason=f"{failure.reason} (rank {rank} of {config.gpu_count})", trial_s=0.0)
-    kind, reason = _reason(mine, suspects, config.gpu_count, limit_s, lost)
+        return replace(failure, reason=f"{failure.reason} (rank {rank} of {len(ranks)})", trial_s=0.0)
+    kind, reason = _reason(mine, suspects, len(ranks), limit_s, lost)
     return Failure(config=config, kind=kind, reason=reason, trial_s=0.0, detail=_detail(boxes, failed, lost))
 
 

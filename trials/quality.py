@@ -9,14 +9,14 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from trials.trial import Telemetry
+from trials.trial import Phases, Telemetry
 
 CONFIDENCE = 0.95
-# A step is an outlier from this modified z-score on: Iglewicz and Hoaglin (1993), "How to Detect and Handle
-# Outliers", with hyperfine's threshold (ten times the scale of the median absolute deviation).
-OUTLIER_SCORE = 14.826
-_MAD_TO_SIGMA = 0.6745
-OUTLIER_SHARE_MAX = 0.1  # of the steps
+# A step is an outlier from this many robust standard deviations on: the modified z-score of Iglewicz and
+# Hoaglin (1993), "How to Detect and Handle Outliers", with the threshold that hyperfine uses.
+OUTLIER_SIGMAS = 10.0
+MAD_TO_SIGMA = 1.4826  # median absolute deviation to standard deviation of a normal distribution
+OUTLIER_COST_MAX = 0.02  # of all time, spent in outliers beyond the median
 DRIFT_FRACTION_MAX = 0.05  # of the median, between the first and the last third of the steps
 STEADY_FRACTION = 0.05  # warm-up ends when two successive windows' medians agree within this
 STEADY_WINDOW = 3
@@ -27,14 +27,17 @@ def median_interval(times_s: Sequence[float]) -> tuple[float, float]:
     """A confidence interval of the median (95% or the little more that order statistics give).
 
     Distribution-free: the median lies between the k-th smallest and the k-th largest of n values with
-    probability 1 - 2 P(Binomial(n, 1/2) < k) (David and Nagaraja, "Order Statistics", 3rd ed., 7.1). Steps are
-    taken as independent; drift is warned of apart. Needs at least 6 values, below that it is the range.
+    probability 1 - 2 P(Binomial(n, 1/2) < k) (David and Nagaraja, "Order Statistics", 3rd ed., 7.1). Steps
+    are taken as independent; drift is warned of apart. Below 6 values it is their range, and not 95%.
     """
     ordered = sorted(times_s)
     count = len(ordered)
-    k, tail, total = 1, 1.0, 2.0**count
-    while 2 * (tail + math.comb(count, k)) / total <= 1 - CONFIDENCE and k < count // 2:
-        tail += math.comb(count, k)
+    k, below = (
+        1,
+        1,
+    )  # of the 2**count ways in which the values may fall about the median, those with less than k
+    while 2 * (below + math.comb(count, k)) / 2**count <= 1 - CONFIDENCE and k < count // 2:
+        below += math.comb(count, k)
         k += 1
     return ordered[k - 1], ordered[count - k]
 
@@ -60,8 +63,8 @@ def outliers(times_s: Sequence[float]) -> tuple[int, ...]:
     deviation = statistics.median(abs(one - median) for one in times_s)
     if deviation == 0:
         return ()
-    scores = (_MAD_TO_SIGMA * abs(one - median) / deviation for one in times_s)
-    return tuple(index for index, score in enumerate(scores) if score > OUTLIER_SCORE)
+    limit = OUTLIER_SIGMAS * MAD_TO_SIGMA * deviation
+    return tuple(index for index, one in enumerate(times_s) if abs(one - median) > limit)
 
 
 def drift_fraction(times_s: Sequence[float]) -> float:
@@ -72,10 +75,10 @@ def drift_fraction(times_s: Sequence[float]) -> float:
 
 
 def warnings_of(
-    times_s: Sequence[float], *, limit_fraction: float, telemetry: Telemetry | None
+    times_s: Sequence[float], *, limit_fraction: float, phases: Phases, telemetry: Telemetry | None
 ) -> tuple[str, ...]:
     """What is wrong with a series of step times, in words; empty if nothing is."""
-    found = [_unsteady(times_s, limit_fraction), _drift(times_s), _outliers(times_s)]
+    found = [_unsteady(times_s, limit_fraction), _drift(times_s), _outliers(times_s), _input_bound(phases)]
     if telemetry is not None:
         found += [_throttled(telemetry), _shared(telemetry)]
     return tuple(one for one in found if one)
@@ -87,7 +90,8 @@ def _unsteady(times_s: Sequence[float], limit_fraction: float) -> str:
         return ""
     return (
         f"unsteady: after {len(times_s)} steps the median step time is known to ±{half_width:.1%}, not"
-        f" ±{limit_fraction:.0%}; differences smaller than that mean nothing; close other programs or allow more steps"
+        f" ±{limit_fraction:.0%}; differences smaller than that mean nothing; close other programs or allow"
+        " more steps"
     )
 
 
@@ -97,19 +101,33 @@ def _drift(times_s: Sequence[float]) -> str:
         return ""
     what = "slower" if drift > 0 else "faster"
     return (
-        f"drift: steps became {abs(drift):.0%} {what} while they were timed, so a long run may differ from this;"
-        " look for heat, a growing data structure or a late warm-up"
+        f"drift: steps became {abs(drift):.0%} {what} while they were timed, so a long run may differ from"
+        " this; look for heat, a growing data structure or a late warm-up"
     )
 
 
 def _outliers(times_s: Sequence[float]) -> str:
-    count = len(outliers(times_s))
-    if count <= OUTLIER_SHARE_MAX * len(times_s):
+    found = outliers(times_s)
+    median = statistics.median(times_s)
+    cost_fraction = math.fsum(times_s[index] - median for index in found) / math.fsum(times_s)
+    if cost_fraction <= OUTLIER_COST_MAX:
         return ""
-    slowest = max(times_s) / statistics.median(times_s)
     return (
-        f"outliers: {count} of {len(times_s)} steps took up to {slowest:.1f} times the median, which the median"
-        " leaves out and the real run pays for; look for data loading or other programs"
+        f"outliers: {len(found)} of {len(times_s)} steps took up to {max(times_s) / median:.1f} times the"
+        f" median; the median leaves them out, but a real run with them takes {cost_fraction:.0%} longer; look"
+        " for data loading or other programs"
+    )
+
+
+def _input_bound(phases: Phases) -> str:
+    work_s = phases.host_to_device_s + phases.forward_backward_s + phases.optimizer_s + phases.other_s
+    step_s = phases.data_wait_s + work_s
+    share = phases.data_wait_s / step_s
+    if share <= INPUT_BOUND_FRACTION:
+        return ""
+    return (
+        f"input-bound: {share:.0%} of the step waits for the next batch, which a faster GPU does not shorten;"
+        " use loader workers or cheaper preprocessing"
     )
 
 
@@ -117,8 +135,8 @@ def _throttled(telemetry: Telemetry) -> str:
     if not telemetry.throttle_reasons:
         return ""
     return (
-        f"throttled: the GPU lowered its clock ({', '.join(telemetry.throttle_reasons)}), so a cooler or less"
-        " limited card of the same type is faster; check cooling and the power limit"
+        f"throttled: the GPU lowered its clock ({', '.join(telemetry.throttle_reasons)}), so a cooler or"
+        " less limited card of the same type is faster; check cooling and the power limit"
     )
 
 
@@ -126,6 +144,6 @@ def _shared(telemetry: Telemetry) -> str:
     if telemetry.other_process_count == 0:
         return ""
     return (
-        f"shared: {telemetry.other_process_count} other process(es) ran on the GPU, so the times are too long;"
-        " stop them and measure again"
+        f"shared: {telemetry.other_process_count} other process(es) ran on the GPU, so the times are too"
+        " long; stop them and measure again"
     )

@@ -15,8 +15,8 @@ from trials.errors import TrialsError
 from trials.trial import Workload
 
 CONTRACT = (
-    "a model file defines model() and batch(size) or dataset(), and loss(model, batch) unless the model returns"
-    " its loss; or a LightningModule with its train_dataloader or a DataModule"
+    "a model file defines model() and batch(size) or dataset(), and loss(model, batch) unless the model"
+    " returns its loss; or a LightningModule with its train_dataloader or a DataModule"
 )
 
 
@@ -55,11 +55,14 @@ def _read(file: Path) -> str:
             f"{file}: not a file; give the path of your model file, such as {file.name}/model.py"
         )
     try:
-        return file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise TrialsError(f"{file}: cannot be read ({error.strerror}); check its permissions") from error
     except UnicodeDecodeError as error:
         raise TrialsError(f"{file}: not a Python source file in UTF-8 ({error.reason})") from error
+    if "\0" in text:
+        raise TrialsError(f"{file}: not a Python source file (it contains null bytes)")
+    return text
 
 
 def _parse(file: Path, text: str) -> ast.Module:
@@ -67,26 +70,20 @@ def _parse(file: Path, text: str) -> ast.Module:
         return ast.parse(text, filename=str(file))
     except SyntaxError as error:
         source = (error.text or "").strip()
+        line = "" if error.lineno is None else f", line {error.lineno}"
         raise TrialsError(
-            f"{file}, line {error.lineno}: syntax error: {error.msg}" + (f": {source}" if source else "")
+            f"{file}{line}: syntax error: {error.msg}" + (f": {source}" if source else "")
         ) from error
-    except ValueError as error:  # a null byte
-        raise TrialsError(f"{file}: not a Python source file ({error})") from error
 
 
 def _check_names(file: Path, tree: ast.Module) -> None:
     names = set(_bound_names(tree.body))
     has_classes = any(isinstance(node, ast.ClassDef) and node.bases for node in tree.body)
-    if "*" in names or has_classes and "model" not in names:  # loading decides
+    if "*" in names or (has_classes and "model" not in names):  # loading decides
         return
     if "model" not in names:
         raise TrialsError(
             f"{file}: no model(): define a function model() that returns the module to train; {CONTRACT}"
-        )
-    if not names & {"batch", "dataset", "train_dataloader"} and not has_classes:
-        raise TrialsError(
-            f"{file}: neither batch(size) nor dataset(): define batch(size) that returns one batch of `size`"
-            " samples, or dataset() that returns the training set"
         )
 
 

@@ -1,7 +1,7 @@
 """One optimizer step of the real run, under a precision, a parallelism and a memory technique.
 
-Fetch, move and pass each micro batch, synchronise gradients once, clip if the file sets it, step the optimizer,
-free the gradients.
+Fetch, move and pass each micro batch, synchronise gradients once, clip if the file sets it, step the
+optimizer, free the gradients.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Training:
         torch.manual_seed(seed + 1 + place.rank)  # dropout and synthetic batches differ between ranks
 
     def run_step(self, accumulation: int, clock: Clock, start: Mark) -> tuple[Tensor, StepMarks]:
-        """One optimizer step of ``accumulation`` micro batches; gives its loss (on the device) and moments."""
+        """One optimizer step of ``accumulation`` micro batches: its loss (on the device) and moments."""
         micro = []
         total = torch.zeros((), device=self._device)
         for index in range(accumulation):

@@ -15,11 +15,13 @@ fake tensors; `trace_workload` then records the same on one real CPU step at bat
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import logging
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+import torch
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -40,7 +42,7 @@ from trials.trial import Precision
 from trials.wrap import checkpoint_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from trials.contract import LoadedWorkload
 
@@ -125,7 +127,7 @@ def trace_built(
     ``is_cuda=False`` traces what the CPU itself runs. Raises TrialsError when the model looks at the values
     of tensors, or fails.
     """
-    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
+    with _quiet(), FakeTensorMode(allow_non_fake_inputs=True) as fake:
         try:
             built = build_fake(build, fake)
             step = TracedStep(built=built, precision=precision, mode=mode, is_cuda=is_cuda)
@@ -152,6 +154,7 @@ def _trace(step: TracedStep, *, micro_batch_size: int, is_checkpointed: bool, is
     with ExitStack() as stack:
         if step.is_cuda:
             stack.enter_context(cuda_operations())
+        stack.enter_context(_without_mkldnn())
         alive = stack.enter_context(AliveBytes())
         alive.add(step.held())
         step.forward_backward()
@@ -182,6 +185,29 @@ def _trace(step: TracedStep, *, micro_batch_size: int, is_checkpointed: bool, is
         mode=step.mode,
         is_fake=is_fake,
     )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Fake tensors log the traceback of what they raise; the reason is told once, as an error."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+@contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    """oneDNN's LSTM is one operation that hides its products; CUDA builds have none."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def _builder(loaded: LoadedWorkload, size: int, *, is_checkpointed: bool) -> Callable[[], Built]:

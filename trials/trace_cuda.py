@@ -3,16 +3,16 @@
 A trace runs on fake CPU tensors, since fake CUDA tensors need a CUDA build. Three things differ between the
 two devices, and each is put right through the dispatcher while `cuda_operations` is on:
 
-* Attention: CUDA runs a fused kernel for every precision, with dropout and grouped heads; CPU falls back to
-  matmul and softmax for those. Traced as the fused kernel, whose saved tensors (the output and one logsumexp
-  per row) are the same.
+* Attention: CUDA runs a fused kernel in every precision, with dropout and masks: flash attention in a low
+  precision without a mask, memory-efficient attention otherwise. CPU falls back to matmul and softmax for
+  dropout and for gradients of a mask.
 * Dropout: CUDA runs one kernel and saves a mask of one byte; CPU runs three and saves a full-size mask.
 * Autocast: CUDA runs norms, softmax, losses and some pointwise operations in fp32, CPU leaves them in the low
   precision, and the other way around for cross_entropy. The CUDA list is AT_FORALL_FP32 and
   AT_FORALL_FP32_SET_OPT_DTYPE of ATen/autocast_mode.h (2.13), of which what trains is kept here.
 
-Not put right: cuDNN's workspaces, the padding of odd head dimensions, attention that CUDA itself would not
-fuse (a head dimension that is no multiple of 8, a mask that needs a gradient).
+Not put right: cuDNN's workspaces and its fused LSTM, the padding of head widths that are no multiple of 8,
+GPUs older than Ampere, where flash attention is the memory-efficient one (the same FLOPs and bytes).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ binary_cross_entropy_with_logits dist cdist logsumexp upsample_nearest1d upsampl
 upsample_nearest3d upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d
 """
 _WITH_DTYPE = "prod cumprod cumsum sum"  # given dtype=float32 where the caller gave none
+_FLASH_WIDTH_MAX = 256  # of a head
 _UNCHANGED = """
 avg_pool3d max_pool3d adaptive_avg_pool3d reflection_pad1d reflection_pad2d replication_pad1d
 replication_pad2d replication_pad3d
@@ -62,8 +63,10 @@ def _register(library: torch.library.Library) -> None:
     aten = torch.ops.aten
     library.impl("scaled_dot_product_attention", _attention, "AutogradCPU")
     library.impl("dropout", _dropout, "AutogradCPU")
-    library.impl("log_softmax.int", _softmax(aten.log_softmax.int, aten._log_softmax), "AutocastCPU")
-    library.impl("softmax.int", _softmax(aten.softmax.int, aten._softmax), "AutocastCPU")
+    library.impl("softmax.int", _softmax(aten.softmax.int, aten._softmax, _LOW), "AutocastCPU")
+    # torch's shape function for log_softmax takes fp16 only: bf16 is traced with a cast of its own before it
+    log_softmax = _softmax(aten.log_softmax.int, aten._log_softmax, _LOW[1:])
+    library.impl("log_softmax.int", log_softmax, "AutocastCPU")
     library.impl("cross_entropy_loss", aten.cross_entropy_loss.default.decompose, "AutocastCPU")
     for names, wrap in ((_TO_FP32, _in_fp32), (_WITH_DTYPE, _accumulated_in_fp32), (_UNCHANGED, _as_it_is)):
         for name in names.split():
@@ -117,14 +120,17 @@ def _as_it_is(operation: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _softmax(composite: Callable[..., Any], fused: Callable[..., Any]) -> Callable[..., Any]:
+def _softmax(
+    composite: Callable[..., Any], fused: Callable[..., Any], fusing: tuple[torch.dtype, ...]
+) -> Callable[..., Any]:
     """Softmax of a low-precision tensor into fp32 is one kernel on CUDA, without a cast before it."""
 
     def run(tensor: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> Any:
+        wanted = torch.float32 if dtype is None and tensor.dtype in _LOW else dtype
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
-            if tensor.dtype in _LOW and dtype in {None, torch.float32}:
+            if tensor.dtype in fusing and wanted is torch.float32:
                 return fused(tensor, dim, True)  # half_to_float
-            return composite(tensor, dim, dtype)
+            return composite(tensor, dim, wanted)
 
     return run
 
@@ -134,24 +140,50 @@ def _attention(
     key: torch.Tensor,
     value: torch.Tensor,
     attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,  # noqa: ARG001 - inside the fused kernel dropout moves no bytes
+    dropout_p: float = 0.0,
     is_causal: bool = False,  # noqa: FBT001 - the operator's signature
     *,
     scale: float | None = None,
-    enable_gqa: bool = False,  # noqa: ARG001 - the fused kernel reads each key head once
+    enable_gqa: bool = False,
 ) -> torch.Tensor:
-    rank = query.dim()
-    if rank < 4:  # noqa: PLR2004 - (batch, heads, tokens, width), of which the first two may be missing
-        missing = (None,) * (4 - rank)
-        query, key, value = (one[missing] for one in (query, key, value))
-    output: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale
-    )[0]
-    return output.reshape(output.shape[4 - rank :]) if rank < 4 else output  # noqa: PLR2004
+    """The kernel that CUDA chooses (ATen/native/transformers/cuda/sdp_utils.cpp), whatever its data."""
+    aten = torch.ops.aten
+    if query.dim() != 4:  # noqa: PLR2004 - (batch, heads, tokens, width)
+        return _first(
+            aten._scaled_dot_product_attention_math(
+                query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+            )
+        )
+    if attn_mask is None and query.dtype in _LOW and query.shape[-1] == value.shape[-1] <= _FLASH_WIDTH_MAX:
+        return _first(
+            aten._scaled_dot_product_flash_attention(
+                query, key, value, dropout_p, is_causal, False, scale=scale
+            )
+        )
+    if enable_gqa:  # the memory-efficient kernel wants every head
+        repeats = query.shape[1] // key.shape[1]
+        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    if attn_mask is not None:
+        attn_mask = _as_bias(attn_mask, query).expand(*query.shape[:3], key.shape[2])
+    has_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value))
+    return _first(
+        aten._scaled_dot_product_efficient_attention(
+            query, key, value, attn_mask, has_gradient, dropout_p, is_causal, scale=scale
+        )
+    )
+
+
+def _as_bias(mask: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    if mask.dtype is torch.bool:
+        return torch.zeros_like(mask, dtype=query.dtype).masked_fill_(mask.logical_not(), float("-inf"))
+    return mask.to(query.dtype)
+
+
+def _first(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    return outputs[0]
 
 
 def _dropout(tensor: torch.Tensor, p: float, train: bool) -> torch.Tensor:  # noqa: FBT001 - the operator's
     if not train or p == 0:
         return tensor
-    output: torch.Tensor = torch.ops.aten.native_dropout(tensor, p, train)[0]
-    return output
+    return _first(torch.ops.aten.native_dropout(tensor, p, train))

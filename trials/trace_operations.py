@@ -70,7 +70,7 @@ _CLASSES = {
 _CLASS_OF = {name: kind for kind, names in _CLASSES.items() for name in names.split()}
 _SHAPED_BY_INPUT = {OperationClass.NORMALISATION, OperationClass.SOFTMAX, OperationClass.REDUCTION}
 _WITH_BIAS = frozenset(("addmm", "baddbmm", "addmv"))
-_FORWARD_PRODUCTS, _BACKWARD_PRODUCTS = 2, 5  # of attention
+_FORWARD_PRODUCTS, _BACKWARD_PRODUCTS = (1, 1), (3, 2)  # of attention, over the width of keys and of values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +172,19 @@ def _shape_and_flops(
         return shape, float(flops)
     if kind is OperationClass.ATTENTION:
         is_backward = base.endswith("_backward")
-        query, key = args[1:3] if is_backward else args[:2]
-        batch, heads, tokens, width = query.shape
-        each = 2.0 * batch * heads * tokens * key.shape[2] * width
-        count = _BACKWARD_PRODUCTS if is_backward else _FORWARD_PRODUCTS
-        return (batch, heads, tokens, key.shape[2], width, key.shape[1]), each * count
+        query, key, value = args[1:4] if is_backward else args[:3]
+        return _attention_shape_and_flops(query, key, value, is_backward=is_backward)
     first = inputs if kind in _SHAPED_BY_INPUT and inputs else outputs or inputs
     return tuple(first[0].shape), 0.0
+
+
+def _attention_shape_and_flops(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, is_backward: bool
+) -> tuple[tuple[int, ...], float]:
+    batch, heads, tokens, width = query.shape
+    scores, mixed = _BACKWARD_PRODUCTS if is_backward else _FORWARD_PRODUCTS
+    flops = 2.0 * batch * heads * tokens * key.shape[2] * (scores * width + mixed * value.shape[3])
+    return (batch, heads, tokens, key.shape[2], width, key.shape[1]), flops
 
 
 def _matmul_shape(base: str, args: tuple[Any, ...]) -> tuple[int, int, int, int]:

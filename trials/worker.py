@@ -19,7 +19,6 @@ import gc
 import importlib
 import importlib.util
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,8 +32,9 @@ import ray.train
 import ray.train.torch
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 
-from trials.blackbox import Recorder, read_boxes, remove_boxes
+from trials.blackbox import Recorder, read_boxes
 from trials.broker import Order
 from trials.failures import explain
 from trials.group import GroupPlan
@@ -77,7 +77,10 @@ def run_worker(config: dict[str, Any]) -> None:
         if order is None:
             break
         _do(crew, order)
-    remove_boxes(crew.plan.token)
+    crew.recorder.remove()
+    dist.barrier(group=crew.control)
+    if crew.rank == 0:
+        ray.get(crew.host.bye.remote())
 
 
 def resolve(name: str | Callable[..., Any]) -> Callable[..., Any]:
@@ -136,7 +139,7 @@ def _say_hello(crew: _Crew) -> int:
 def _do(crew: _Crew, order: Order) -> None:
     """One trial, on every rank; those that take no part wait."""
     crew.recorder.begin(order.trial_id, order.limit_s)
-    ranks = crew.plan.ranks_of(order.config)
+    ranks = order.ranks
     # the box ends a rank at the limit, so the collectives need none of their own
     data = dist.new_group(ranks, timeout=timedelta(seconds=2 * order.limit_s)) if len(ranks) > 1 else None
     dist.barrier(group=crew.control)
@@ -144,11 +147,11 @@ def _do(crew: _Crew, order: Order) -> None:
         ray.get(crew.host.begun.remote(order.trial_id))
     outcome: Outcome | None = None
     if crew.rank in ranks:
-        with _watched(crew, order, len(ranks)):
-            outcome = _attempt(crew, order, ranks, data)
+        with _watched(crew, order):
+            outcome = _attempt(crew, order, data)
             crew.recorder.finish_part()
             if isinstance(outcome, Failure):
-                ray.get(crew.host.failed.remote(order.trial_id, ranks.index(crew.rank), outcome))
+                ray.get(crew.host.failed.remote(order.trial_id, crew.rank, outcome))
     _leave(data, has_failed=isinstance(outcome, Failure))
     del data
     outcomes: list[Any] = [None] * crew.plan.worker_count
@@ -159,11 +162,13 @@ def _do(crew: _Crew, order: Order) -> None:
         ray.get(crew.host.done.remote(order.trial_id, merged))
 
 
-def _attempt(crew: _Crew, order: Order, ranks: tuple[int, ...], data: Any) -> Outcome:
-    config = order.config
+def _attempt(crew: _Crew, order: Order, data: Any) -> Outcome:
+    config, ranks = order.config, order.ranks
     wrong = {crew.device_names[rank] for rank in ranks} - {crew.plan.device_name}
     if wrong:  # every rank knows it, so none waits for another
-        reason = f"the trial is for {crew.plan.device_name}, but the worker runs on {', '.join(sorted(wrong))}"
+        reason = (
+            f"the trial is for {crew.plan.device_name}, but the worker runs on {', '.join(sorted(wrong))}"
+        )
         return Failure(config=config, kind=FailureKind.WRONG_DEVICE, reason=reason, trial_s=0.0)
     place = Place(
         rank=ranks.index(crew.rank),
@@ -180,9 +185,9 @@ def _attempt(crew: _Crew, order: Order, ranks: tuple[int, ...], data: Any) -> Ou
 
 
 @contextmanager
-def _watched(crew: _Crew, order: Order, rank_count: int) -> Iterator[None]:
+def _watched(crew: _Crew, order: Order) -> Iterator[None]:
     """End this process when another rank has failed and this one still waits for it after a grace."""
-    if rank_count == 1:
+    if len(order.ranks) == 1:
         yield
         return
     is_over = threading.Event()
@@ -190,7 +195,7 @@ def _watched(crew: _Crew, order: Order, rank_count: int) -> Iterator[None]:
     def watch() -> None:
         first = ray.get(crew.host.first_failed.remote(order.trial_id))
         if first is not None and not is_over.wait(FOLLOW_AFTER_S):
-            ray.get(crew.host.follow.remote(order.trial_id, crew.plan.ranks_of(order.config).index(crew.rank)))
+            ray.get(crew.host.follow.remote(order.trial_id, crew.rank))
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="trial-watch").start()
@@ -204,9 +209,13 @@ def _leave(data: Any, *, has_failed: bool) -> None:
     """Drop the trial's process group; after a failure without waiting for what is still under way in it."""
     if data is None or data is dist.GroupMember.NON_GROUP_MEMBER:
         return
-    if "torch._dynamo" in sys.modules:
-        torch.compiler.reset()
-    gc.collect()  # a wrapped model that the failure left in a cycle would keep gloo's connections open
+    if has_failed:
+        gc.collect()  # a model left in a cycle would keep gloo's connections open, and the others waiting
+    for mesh in gc.get_objects():
+        if isinstance(mesh, DeviceMesh):  # DTensor's caches keep FSDP2's mesh for ever, and it the group
+            registry = getattr(mesh, "_pg_registry", {})
+            for name in [name for name, group in registry.items() if group is data]:
+                del registry[name]
     if has_failed and dist.get_backend(data) != "gloo":
         dist.distributed_c10d._abort_process_group(data)  # destroy waits for kernels that never end
     else:

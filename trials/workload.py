@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from trials.adapters.lightning import adapt_lightning, lightning_classes
+from trials.adapters.lightning import adapt_lightning, uses_lightning
 from trials.adapters.plain import adapt_plain
 from trials.contract import LoadedWorkload, Step, call_user
 from trials.errors import TrialsError
@@ -26,16 +26,16 @@ def load(workload: Workload) -> LoadedWorkload:
     here = hash_workload(workload.path)
     if here.sha256 != workload.sha256:
         raise TrialsError(
-            f"{workload.path}: the file or one it imports has changed since the sweep began, or differs on this"
-            " node; start the sweep again"
+            f"{workload.path}: the file or one it imports has changed since the sweep began, or differs on"
+            " this node; start the sweep again"
         )
     module = _execute(Path(workload.path), workload.sha256)
-    classes = lightning_classes(module)
-    if not hasattr(module, "model") and classes:
-        return adapt_lightning(module, workload, classes)
+    if uses_lightning(module):
+        return adapt_lightning(module, workload)
     if not hasattr(module, "model"):
         raise TrialsError(
-            f"{workload.path}: no model(): define a function model() that returns the module to train; {CONTRACT}"
+            f"{workload.path}: no model(): define a function model() that returns the module to train;"
+            f" {CONTRACT}"
         )
     return adapt_plain(module, workload)
 

@@ -24,8 +24,8 @@ from trials.trial import Parallelism, TrialConfig
 
 _MESH_NUMBERS = itertools.count()
 NO_BLOCKS = (
-    "no repeated blocks were found in the model (a ModuleList or Sequential of at least two modules of one class"
-    " that have children)"
+    "no repeated blocks were found in the model (a ModuleList or Sequential of at least two modules of one"
+    " class that have children)"
 )
 
 
@@ -56,15 +56,18 @@ def checkpoint_blocks(step: Step) -> None:
     blocks = find_blocks(step.model)
     if not blocks:
         raise Unsupported(f"activation checkpointing: {NO_BLOCKS}")
-    config = getattr(step.model, "config", None)
+    config: Any = getattr(step.model, "config", None)  # Hugging Face's
     if getattr(config, "use_cache", False):
-        config.use_cache = False  # a key-value cache would be filled twice  # type: ignore[union-attr]
+        config.use_cache = False  # recomputing would fill a key-value cache twice
     for block in blocks:
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 
 
 def wrap(step: Step, config: TrialConfig, place: Place, probe: Callable[[Step], Any]) -> nn.Module:
-    """The step as it trains: on its device, checkpointed, compiled, parallel. ``probe`` gives a small batch."""
+    """The step as it trains: on its device, checkpointed, compiled, parallel.
+
+    ``probe`` gives the loss of a small batch.
+    """
     if config.is_checkpointed:
         checkpoint_blocks(step)
     if config.parallelism is Parallelism.FSDP2:
@@ -87,8 +90,8 @@ def _shard(step: Step, config: TrialConfig, place: Place) -> nn.Module:
     if not blocks:
         raise Unsupported(f"FSDP2: {NO_BLOCKS}")
     assert place.process_group is not None
-    # DTensor caches its plans by mesh, and meshes are equal by ranks and names: without a name of its own, this
-    # mesh would be served plans that use the process group of an earlier trial.
+    # DTensor caches its plans by mesh, and meshes are equal by ranks and names: without a name of its own,
+    # this mesh would be served plans that use the process group of an earlier trial.
     mesh = DeviceMesh.from_group(
         place.process_group, place.torch_device.type, mesh_dim_names=(f"trial_{next(_MESH_NUMBERS)}",)
     )

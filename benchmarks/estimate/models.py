@@ -6,29 +6,17 @@ Each is a function of the batch size that returns a module with a loss and a bat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers
 from torch import nn
 
+from trials.contract import Step
 from trials.trace import Built
 
 LossOf = Callable[[nn.Module, Any], torch.Tensor]
-
-
-class WithLoss(nn.Module):
-    """A model and its loss as one module."""
-
-    def __init__(self, model: nn.Module, loss: LossOf) -> None:
-        super().__init__()
-        self.model = model
-        self._loss = loss
-
-    def forward(self, batch: Any) -> torch.Tensor:
-        """The scalar loss of a batch."""
-        return self._loss(self.model, batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,43 +27,40 @@ class Case:
     model: Callable[[], nn.Module]
     batch: Callable[[int], Any]
     loss: LossOf
-    details: dict[str, float] = field(default_factory=dict)  # what a formula needs
 
     def builder(self, batch_size: int, *, foreach: bool | None = None) -> Callable[[], Built]:
         """A training step with AdamW at this batch size."""
 
         def build() -> Built:
-            module = WithLoss(self.model().train(), self.loss)
+            module = Step(self.model(), self.loss).train()
             optimizer = torch.optim.AdamW(module.parameters(), foreach=foreach)
             return Built(module=module, optimizer=optimizer, batch=self.batch(batch_size))
 
         return build
 
 
-def language_case(name: str, config: Any, kind: type[nn.Module], tokens: int, **details: float) -> Case:
+def language_case(name: str, config: Any, kind: type[nn.Module], tokens: int) -> Case:
     """A Hugging Face model trained on its own input as labels."""
 
     def batch(size: int) -> dict[str, torch.Tensor]:
         ids = torch.randint(config.vocab_size, (size, tokens))
         return {"input_ids": ids, "labels": ids}
 
-    config.use_cache = False
     return Case(
         name=name,
         model=lambda: kind(config),
         batch=batch,
         loss=lambda model, one: model(**one).loss,
-        details={"tokens": tokens, **details},
     )
 
 
-def image_case(name: str, model: Callable[[], nn.Module], size: int, classes: int = 1000, **details: float) -> Case:
+def image_case(name: str, model: Callable[[], nn.Module], size: int, classes: int = 1000) -> Case:
     """A classifier of images of ``size`` by ``size`` pixels."""
 
     def batch(count: int) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.randn(count, 3, size, size), torch.randint(classes, (count,))
 
-    return Case(name=name, model=model, batch=batch, loss=_classification_loss, details=details)
+    return Case(name=name, model=model, batch=batch, loss=_classification_loss)
 
 
 def segmentation_case(name: str, model: Callable[[], nn.Module], size: int, classes: int) -> Case:
@@ -94,7 +79,7 @@ def _classification_loss(model: nn.Module, batch: tuple[torch.Tensor, torch.Tens
 
 
 class Bottleneck(nn.Module):
-    """The block of ResNet-50 (He et al., 2015), with the stride in the 3x3 convolution as torchvision has it."""
+    """The block of ResNet-50 (He et al., 2015), its stride in the 3x3 convolution as in torchvision."""
 
     def __init__(self, channels_in: int, width: int, stride: int) -> None:
         super().__init__()
@@ -107,7 +92,9 @@ class Bottleneck(nn.Module):
             *_convolution(width, out, 1, 1),
         )
         is_same = stride == 1 and channels_in == out
-        self.shortcut = nn.Identity() if is_same else nn.Sequential(*_convolution(channels_in, out, 1, stride))
+        self.shortcut = (
+            nn.Identity() if is_same else nn.Sequential(*_convolution(channels_in, out, 1, stride))
+        )
 
     def forward(self, signal: torch.Tensor) -> torch.Tensor:
         """Maps of (batch, channels, height, width)."""
@@ -120,10 +107,14 @@ class Basic(nn.Module):
     def __init__(self, channels_in: int, width: int, stride: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            *_convolution(channels_in, width, 3, stride), nn.ReLU(inplace=True), *_convolution(width, width, 3, 1)
+            *_convolution(channels_in, width, 3, stride),
+            nn.ReLU(inplace=True),
+            *_convolution(width, width, 3, 1),
         )
         is_same = stride == 1 and channels_in == width
-        self.shortcut = nn.Identity() if is_same else nn.Sequential(*_convolution(channels_in, width, 1, stride))
+        self.shortcut = (
+            nn.Identity() if is_same else nn.Sequential(*_convolution(channels_in, width, 1, stride))
+        )
 
     def forward(self, signal: torch.Tensor) -> torch.Tensor:
         """Maps of (batch, channels, height, width)."""
@@ -149,12 +140,14 @@ def resnet(block: type[Bottleneck] | type[Basic], counts: tuple[int, ...], class
 
 
 class UNet(nn.Module):
-    """Ronneberger et al. (2015) with padding and BatchNorm: two convolutions a level, halved and doubled back."""
+    """Ronneberger et al. (2015), padded and with BatchNorm: two convolutions a level."""
 
     def __init__(self, width: int, levels: int, classes: int) -> None:
         super().__init__()
         sizes = [width * 2**level for level in range(levels)]
-        self.down = nn.ModuleList(_double(before, size) for before, size in zip([3, *sizes], sizes, strict=False))
+        self.down = nn.ModuleList(
+            _double(before, size) for before, size in zip([3, *sizes], sizes, strict=False)
+        )
         self.rise = nn.ModuleList(nn.ConvTranspose2d(2 * size, size, 2, 2) for size in reversed(sizes[:-1]))
         self.up = nn.ModuleList(_double(2 * size, size) for size in reversed(sizes[:-1]))
         self.head = nn.Conv2d(width, classes, 1)
@@ -203,16 +196,26 @@ def published_cases() -> tuple[Case, ...]:
         language_case(
             "OPT-1.3B",
             transformers.OPTConfig(
-                hidden_size=2048, ffn_dim=8192, num_hidden_layers=24, num_attention_heads=32,
+                hidden_size=2048,
+                ffn_dim=8192,
+                num_hidden_layers=24,
+                num_attention_heads=32,
                 word_embed_proj_dim=2048,
             ),
             transformers.OPTForCausalLM,
             2048,
         ),
         language_case("Llama-2-7B", llama, transformers.LlamaForCausalLM, 4096),
-        language_case("T5-small", transformers.T5Config(), transformers.T5ForConditionalGeneration, 512),
+        language_case(
+            "T5-small",
+            transformers.T5Config(decoder_start_token_id=0, use_cache=False),
+            transformers.T5ForConditionalGeneration,
+            512,
+        ),
         image_case(
-            "ViT-B/16", lambda: transformers.ViTForImageClassification(transformers.ViTConfig(num_labels=1000)), 224
+            "ViT-B/16",
+            lambda: transformers.ViTForImageClassification(transformers.ViTConfig(num_labels=1000)),
+            224,
         ),
         image_case("ResNet-50", lambda: resnet(Bottleneck, (3, 4, 6, 3)), 224),
         segmentation_case("U-Net", lambda: UNet(64, 5, 2), 256, 2),

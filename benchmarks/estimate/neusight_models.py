@@ -118,8 +118,8 @@ def main() -> None:
         trace = trace_now(*key)
         rows.append(json.dumps(_to_row(key, trace), separators=(",", ":")))
         print(
-            f"{key[0]:11s} {key[1]:5d} {key[2]:3d} {key[3]:6s} {trace.flops / 1e12:8.2f} TFLOP "
-            f"{trace.bytes / 1e9:8.1f} GB {trace.kernel_count:6d} kernels, {trace.parameter_bytes / 4e6:.0f} M parameters"
+            f"{key[0]:11s} {key[1]:5d} {key[2]:3d} {key[3]:6s} {trace.flops / 1e12:8.2f} TFLOP"
+            f" {trace.bytes / 1e9:8.1f} GB {trace.kernel_count:6d} kernels"
         )
     TRACES.write_text('{"rows":[\n' + ",\n".join(rows) + "\n]}\n")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from trials.check import check
 
 from planner.exits import Exit
 from planner.reports import formats
+from trials.check import check
 from trials.profile import TargetHint, WorkloadProfile
 from trials.source import hash_workload
 

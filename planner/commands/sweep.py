@@ -6,13 +6,9 @@ import contextlib
 import platform
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-
-from trials.check import check
-from trials.cluster import attach
-from trials.runner import open_runner
 
 from planner.commands.answer import publish, report_of
 from planner.commands.prices import Prices, read_prices
@@ -28,8 +24,12 @@ from planner.storage import default_storage_url
 from planner.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, Stop, Sweep
 from planner.target import Target, TargetFlags, check_money, parse_duration_s, resolve_target
+from trials.check import check
+from trials.cluster import attach
+from trials.devices import version_problems
 from trials.discovery import discover
 from trials.profile import WorkloadProfile
+from trials.runner import RunnerSettings, open_runner
 from trials.source import hash_workload
 from trials.trial import TrialConfig
 
@@ -60,15 +60,15 @@ def run(flags: SweepFlags, target_flags: TargetFlags, pricing: Pricing, output: 
         profile = check(workload)
         target = resolve_target(target_flags, profile, str(flags.model))
         stop = Stop()
-        with attach(flags.address, workload, notes=say):
-            fleet = fleet_of(discover(), prices.gpus, platform.machine())
+        with attach(flags.address, workload) as cluster:
+            fleet = _fleet(prices, cluster.notes)
             study.remember(profile=profile, target=target, notes=fleet.notes)
             search = _search(study, fleet, prices, profile, target, flags)
             watch = Watch(limits)
             sweep = Sweep(search=search, study=study, limits=limits, watch=watch, stop=stop)
             say(announce(sweep.expected(), limits))
             with (
-                open_runner(workload, fleet.groups, wait_s=wait_s, notes=say) as run_trial,
+                open_runner(workload, fleet.groups, _runner_settings(fleet, search, wait_s)) as run_trial,
                 _ending_on_interrupt(stop),
                 watch.shown(),
             ):
@@ -76,6 +76,15 @@ def run(flags: SweepFlags, target_flags: TargetFlags, pricing: Pricing, output: 
         say(f"sweep ended: {reason}")
         code = publish(report_of(study, target, prices), output)
     return Exit.INTERRUPTED if stop.is_asked else code
+
+
+def _runner_settings(fleet: Fleet, search: Search, wait_s: float) -> RunnerSettings:
+    """The groups are started with as many workers as any trial will want, so that none has to be replaced."""
+    return RunnerSettings(
+        worker_counts={group.gpu: search.worker_count_max(group.gpu) for group in fleet.groups},
+        wait_s=wait_s,
+        on_wait=say,
+    )
 
 
 def _limits(flags: SweepFlags, budget_usd: float | None) -> Limits:
@@ -86,6 +95,19 @@ def _limits(flags: SweepFlags, budget_usd: float | None) -> Limits:
     if max_usd is None and budget_usd is not None:
         max_usd = budget_usd * SWEEP_BUDGET_FRACTION
     return Limits(max_trials=flags.max_trials, max_s=flags.max_minutes * 60, max_usd=max_usd)
+
+
+def _fleet(prices: Prices, notes: tuple[str, ...]) -> Fleet:
+    """The cluster's devices, after all nodes were found to run the same versions."""
+    found = list(notes)
+    nodes = discover(on_problem=found.append)
+    problems = version_problems(nodes)
+    if problems is not None:
+        raise PlannerError(f"the nodes must run the same Ray, Python minor version and torch:\n{problems}")
+    fleet = fleet_of(nodes, prices.gpus, platform.machine())
+    for note in (*found, *fleet.notes):
+        say(note)
+    return replace(fleet, notes=(*found, *fleet.notes))
 
 
 def _search(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 
 _STEP = 1e-5  # of the numerical derivative, in log units
-_SPREAD_STEP = 0.05  # of the same, for the spread of a prediction
+_REACH_SIGMAS = 1.645  # a 90% interval of a normal distribution
 _HUBER_SIGMAS = 2.0  # misfits beyond this many noises count linearly
 _DAMPING_MAX = 1e9  # at which a step no longer moves
 
@@ -52,16 +52,28 @@ class Fit:
     free: tuple[str, ...]
     covariance: Vector
 
-    def log_spread(self, predict: Callable[[Mapping[str, float]], float]) -> float:
-        """Standard deviation of log(prediction) from the uncertainty of the constants alone."""
+    def log_scale(self, predict: Callable[[Mapping[str, float]], float]) -> tuple[float, float]:
+        """How far below and above log(prediction) the uncertainty of the constants reaches, per sigma.
+
+        Along each principal axis of the covariance the prediction is evaluated 1.645 sigmas either way, since
+        it can be flat on one side (traffic that hides) and steep on the other.
+        """
         if not self.free:
-            return 0.0
+            return 0.0, 0.0
         at = math.log(predict(self.constants))
-        moved = (
-            {**self.constants, name: self.constants[name] * math.exp(_SPREAD_STEP)} for name in self.free
-        )
-        slopes = np.array([(math.log(predict(one)) - at) / _SPREAD_STEP for one in moved])
-        return math.sqrt(float(slopes @ self.covariance @ slopes))
+        variances, axes = np.linalg.eigh(self.covariance)
+        below = above = 0.0
+        for variance, axis in zip(variances.tolist(), axes.T, strict=True):
+            sigma = math.sqrt(max(variance, 0.0))
+            moves = [self._moved(sign * _REACH_SIGMAS * sigma * axis) for sign in (-1.0, 1.0)]
+            gaps = [math.log(predict(one)) - at for one in moves]
+            below += min(0.0, *gaps) ** 2
+            above += max(0.0, *gaps) ** 2
+        return math.sqrt(below) / _REACH_SIGMAS, math.sqrt(above) / _REACH_SIGMAS
+
+    def _moved(self, logs: Vector) -> dict[str, float]:
+        moved = {name: self.constants[name] * math.exp(x) for name, x in zip(self.free, logs, strict=True)}
+        return {**self.constants, **moved}
 
 
 def unmeasured(priors: Mapping[str, Prior]) -> Fit:
@@ -110,7 +122,7 @@ def fit_constants(
 
     solution = _minimise(misfits, center, low, high, iterations)
     slopes = _slopes(misfits, solution)
-    covariance: Vector = np.linalg.inv(slopes.T @ slopes)
+    covariance = np.asarray(np.linalg.inv(slopes.T @ slopes), dtype=np.float64)
     return Fit(constants=constants_at(solution), free=free, covariance=covariance)
 
 

@@ -1,76 +1,167 @@
-"""Peak memory: a line in the micro batch size through what was measured, else the trace with a margin."""
+"""Peak memory of one rank: measured, on a measured line, carried over from another setting, or traced.
+
+What is estimated is what PyTorch's allocator reserves (on CPU: the process's largest resident set), with
+NCCL's buffers where there are several workers; the CUDA context is not in it. ``high`` is a one-sided
+bound: "fits" when it does not is the error that costs money.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
-from planner.estimate.measured import Setting
-from planner.estimate.values import Basis, Estimate
+from catalogs.gpus import DeviceKind
+from planner.estimate.collectives import Transport, fabric_of
+from planner.estimate.measured import Setting, setting_of
+from planner.estimate.memory import (
+    UPPER_FRACTION,
+    UPPER_FRACTION_MEASURED,
+    MemoryLine,
+    StateBytes,
+    data_parallel_memory,
+    fit_memory_line,
+    state_bytes,
+)
+from planner.estimate.values import Basis, Estimate, Hardware
 from trials.profile import Trace, WorkloadProfile
-from trials.trial import Failure, FailureKind, Measurement, Parallelism, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, Parallelism, Precision, TrialConfig
 
-MEASURED_SPREAD = 0.02  # allocator blocks and fragmentation differ between runs
-OTHER_CHIP_SPREAD = 0.08  # workspaces of cuBLAS and cuDNN differ by chip
-LINE_SPREAD = 0.03
-TRACE_SPREAD = 0.25  # fragmentation and workspaces that the trace does not see
-_STATE_BYTES_PER_PARAMETER = 16  # parameter, gradient, two Adam moments in fp32
+OTHER_CHIP_FRACTION = 0.08  # workspaces of cuBLAS and cuDNN differ by chip
+OTHER_KIND_FRACTION = 0.5  # a CPU process has no caching allocator, but an interpreter and libraries
+_MARGIN_CONFIDENCE = 0.9  # the margins of `memory` are one-sided at 95%: two-sided at 90%
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLine:
-    """peak = base + per_sample * micro batch size, of one setting."""
-
-    base_bytes: float
-    per_sample_bytes: float
-    micro_batch_sizes: tuple[int, ...]
+_Technique = tuple[str, int, int, Precision, Parallelism, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What is known of the peak memory of one workload."""
+    """What is known of the peak memory of one workload; made by `fit_capacity`."""
 
-    lines: Mapping[Setting, MemoryLine]
+    points: Mapping[Setting, Mapping[int, int]]  # micro batch size -> largest peak measured
+    lines: Mapping[Setting, MemoryLine]  # of settings with two sizes or more
     measured: Mapping[tuple[Setting, TrialConfig], int]
-    overflowed: frozenset[TrialConfig]
+    overflowing: Mapping[_Technique, int]  # least micro batch size that ran out
     traces: tuple[Trace, ...]
+    state: StateBytes | None
+    block_count: int
 
-    def peak_memory_bytes(self, config: TrialConfig, setting: Setting, widen: float) -> Estimate | None:
+    def peak_memory_bytes(
+        self, config: TrialConfig, hardware: Hardware, confidence: float
+    ) -> Estimate | None:
         """Peak bytes of the fullest rank of ``config``; None where nothing can be said."""
-        exact = self.measured.get((setting, config))
-        if exact is not None:
-            return _estimate(float(exact), MEASURED_SPREAD, MEASURED_SPREAD, Basis.MEASURED)
+        setting = setting_of(config, hardware.gpu, hardware.vcpus)
+        widen = _normal(confidence) / _normal(_MARGIN_CONFIDENCE)
+        size = config.micro_batch_size
+        measured = self.measured.get((setting, config))
+        if measured is not None:
+            return _within(float(measured), widen * UPPER_FRACTION_MEASURED, Basis.MEASURED)
         line = self.lines.get(setting)
         if line is not None:
-            return _from_line(line, config, widen, LINE_SPREAD, Basis.INTERPOLATED)
-        alike = [one for one in self.lines if _is_alike(one, setting)]
-        if alike:
-            most = max(alike, key=lambda one: self.lines[one].micro_batch_sizes[-1])
-            return _from_line(self.lines[most], config, widen, OTHER_CHIP_SPREAD, Basis.PREDICTED)
-        return self._from_trace(config, widen)
+            expected = line.expected_bytes(size)
+            margin = widen * (line.upper_bytes(size) / expected - 1.0)
+            estimate = _within(expected, margin, Basis.INTERPOLATED)
+        else:
+            found = self._predicted(setting, config, hardware, widen)
+            if found is None:
+                return None
+            estimate = found
+        limit = self.overflowing.get(_technique(config))
+        if limit is not None and size >= limit and hardware.gpu.kind is DeviceKind.GPU:
+            return _at_least(estimate, float(hardware.gpu.memory_bytes))
+        return estimate
 
-    def _from_trace(self, config: TrialConfig, widen: float) -> Estimate | None:
+    def _predicted(
+        self, setting: Setting, config: TrialConfig, hardware: Hardware, widen: float
+    ) -> Estimate | None:
+        """From the most alike measured setting on such a device, else a trace, else any setting."""
+        alike = sorted(
+            (one for one in self.points if one.is_checkpointed == setting.is_checkpointed),
+            key=lambda one: _unlikeness(one, setting),
+        )
+        is_cpu = setting.vcpus is not None
+        same_kind = [one for one in alike if (one.vcpus is not None) == is_cpu]
+        if same_kind:
+            return self._carried(same_kind[0], config, hardware, widen)
+        traced = self._traced(config, hardware, widen)
+        if traced is not None or not alike:
+            return traced
+        return self._carried(alike[0], config, hardware, widen, OTHER_KIND_FRACTION)
+
+    def _carried(
+        self, source: Setting, config: TrialConfig, hardware: Hardware, widen: float, margin: float = 0.0
+    ) -> Estimate:
+        """A measured setting's line, its state taken off and that of ``config`` put on."""
+        sizes = self.points[source]
+        size, line = config.micro_batch_size, self.lines.get(source)
+        if source.gpu != config.gpu or source.precision is not config.precision:
+            margin = max(margin, OTHER_CHIP_FRACTION)
+        if line is not None:
+            expected = line.expected_bytes(size)
+            margin += line.upper_bytes(size) / expected - 1.0
+            low = high = expected
+        else:
+            known = min(sizes, key=lambda one: abs(math.log(one / size)))
+            fixed = self._state_on(source.parallelism, source.gpu_count, source, hardware)
+            fixed = min(fixed, 0.95 * sizes[known])
+            expected = fixed + (sizes[known] - fixed) * size / known
+            ends = (float(sizes[known]), sizes[known] * size / known)  # all fixed, or all proportional
+            low, high = min(*ends, expected), max(*ends, expected)
+        before = self._state_on(source.parallelism, source.gpu_count, source, hardware)
+        moved = self._state_on(config.parallelism, config.gpu_count, source, hardware) - before
+        floor = 0.1 * expected
+        expected, low, high = (max(floor, one + moved) for one in (expected, low, high))
+        if moved != 0.0:
+            margin = math.hypot(margin, UPPER_FRACTION)
+        factor = 1.0 + widen * max(margin, UPPER_FRACTION_MEASURED)
+        return Estimate(low=low / factor, expected=expected, high=high * factor, basis=Basis.PREDICTED)
+
+    def _traced(self, config: TrialConfig, hardware: Hardware, widen: float) -> Estimate | None:
         alike = [one for one in self.traces if one.is_checkpointed == config.is_checkpointed]
-        if not alike:
+        if not alike or self.state is None:
             return None
-        trace = min(
-            alike,
-            key=lambda one: (
-                one.precision is not config.precision,
-                abs(math.log(one.micro_batch_size / config.micro_batch_size)),
-            ),
+        precision = min(alike, key=lambda one: one.precision is not config.precision).precision
+        keeps_gradients = config.accumulation > 1 or config.parallelism is Parallelism.DDP
+        points = [
+            (one.micro_batch_size, one.peak_accumulating_bytes if keeps_gradients else one.peak_bytes)
+            for one in alike
+            if one.precision is precision
+        ]
+        state = self.state.parameters + self.state.gradients + self.state.optimizer
+        line = fit_memory_line(points)
+        if line is not None:
+            activations = max(0.0, line.expected_bytes(config.micro_batch_size) - state)
+        else:
+            activations = max(0.0, points[0][1] - state) * config.micro_batch_size / points[0][0]
+        parts = data_parallel_memory(
+            self.state,
+            activations,
+            parallelism=config.parallelism,
+            precision=config.precision,
+            worker_count=config.gpu_count,
+            block_count=self.block_count,
+            transport=_transport(hardware),
         )
-        state = trace.parameter_bytes + trace.gradient_bytes + trace.optimizer_bytes
-        activations = max(0.0, trace.peak_bytes - state) * config.micro_batch_size / trace.micro_batch_size
-        shards = config.gpu_count if config.parallelism is Parallelism.FSDP2 else 1
-        buckets = trace.gradient_bytes if config.parallelism is Parallelism.DDP else 0
-        return _estimate(
-            state / shards + buckets + activations,
-            TRACE_SPREAD * widen,
-            TRACE_SPREAD * widen,
-            Basis.PREDICTED,
+        return _within(parts.total_bytes - parts.context, widen * UPPER_FRACTION, Basis.PREDICTED)
+
+    def _state_on(
+        self, parallelism: Parallelism, worker_count: int, setting: Setting, hardware: Hardware
+    ) -> float:
+        """Bytes of state and copies of a rank, without activations; 0 where the state is unknown."""
+        if self.state is None:
+            return 0.0
+        parts = data_parallel_memory(
+            self.state,
+            0.0,
+            parallelism=parallelism,
+            precision=setting.precision,
+            worker_count=worker_count,
+            block_count=self.block_count,
+            transport=_transport(hardware),
         )
+        return parts.total_bytes - parts.context
 
 
 def fit_capacity(
@@ -78,61 +169,82 @@ def fit_capacity(
     profile: WorkloadProfile | None,
     failures: Sequence[Failure],
 ) -> Capacity:
-    """Lines of peak memory by setting."""
-    parameters = None if profile is None else profile.trainable_parameter_count
+    """Peaks and lines by setting, and the state that the profile knows."""
+    points: dict[Setting, dict[int, int]] = {}
+    for setting, group in by_setting.items():
+        peaks = points.setdefault(setting, {})
+        for one in group:
+            size = one.config.micro_batch_size
+            peaks[size] = max(peaks.get(size, 0), one.peak_memory_bytes)
+    lines = {setting: fit_memory_line(peaks.items()) for setting, peaks in points.items()}
+    overflowing: dict[_Technique, int] = {}
+    for failure in failures:
+        if failure.kind is FailureKind.OUT_OF_MEMORY:
+            key, size = _technique(failure.config), failure.config.micro_batch_size
+            overflowing[key] = min(overflowing.get(key, size), size)
     return Capacity(
-        lines={setting: _fit_line(group, setting, parameters) for setting, group in by_setting.items()},
+        points=points,
+        lines={setting: line for setting, line in lines.items() if line is not None},
         measured={
             (setting, one.config): one.peak_memory_bytes
             for setting, group in by_setting.items()
             for one in group
         },
-        overflowed=frozenset(one.config for one in failures if one.kind is FailureKind.OUT_OF_MEMORY),
+        overflowing=overflowing,
         traces=() if profile is None else profile.traces,
+        state=_state(profile),
+        block_count=0 if profile is None else profile.block_count,
     )
 
 
-def _fit_line(group: Sequence[Measurement], setting: Setting, parameters: int | None) -> MemoryLine:
-    """Through the smallest and largest micro batch, or from the known state bytes where there is one."""
-    peaks: dict[int, int] = {}
-    for one in group:
-        size = one.config.micro_batch_size
-        peaks[size] = max(peaks.get(size, 0), one.peak_memory_bytes)
-    sizes = tuple(sorted(peaks))
-    if len(sizes) > 1:
-        slope = max(0.0, (peaks[sizes[-1]] - peaks[sizes[0]]) / (sizes[-1] - sizes[0]))
-    else:
-        shards = setting.gpu_count if setting.parallelism is Parallelism.FSDP2 else 1
-        state = _STATE_BYTES_PER_PARAMETER * (parameters or 0) / shards
-        slope = max(0.1 * peaks[sizes[0]], peaks[sizes[0]] - state) / sizes[0]
-    base = max(peaks[size] - slope * size for size in sizes)
-    return MemoryLine(base_bytes=base, per_sample_bytes=slope, micro_batch_sizes=sizes)
-
-
-def _from_line(line: MemoryLine, config: TrialConfig, widen: float, spread: float, basis: Basis) -> Estimate:
-    size = config.micro_batch_size
-    expected = line.base_bytes + line.per_sample_bytes * size
-    if len(line.micro_batch_sizes) > 1:
-        return _estimate(expected, spread * widen, spread * widen, basis)
-    (known,) = line.micro_batch_sizes
-    peak = line.base_bytes + line.per_sample_bytes * known
-    others = (expected, peak, peak * size / known)  # the slope is unknown: constant, or all proportional
-    return Estimate(
-        low=min(others) * math.exp(-spread * widen),
-        expected=expected,
-        high=max(others) * math.exp(spread * widen),
-        basis=basis,
+def _technique(config: TrialConfig) -> _Technique:
+    """What an out-of-memory failure holds for, at its micro batch size and above."""
+    return (
+        *(config.gpu, config.gpu_count, config.node_count),
+        *(config.precision, config.parallelism, config.is_checkpointed),
     )
 
 
-def _is_alike(one: Setting, other: Setting) -> bool:
-    """The same technique and count on another chip of the same kind."""
-    mine = (one.gpu_count, one.precision, one.parallelism, one.is_checkpointed, one.is_compiled)
-    yours = (other.gpu_count, other.precision, other.parallelism, other.is_checkpointed, other.is_compiled)
-    return mine == yours and (one.vcpus is None) == (other.vcpus is None)
+def _state(profile: WorkloadProfile | None) -> StateBytes | None:
+    if profile is None:
+        return None
+    if not profile.traces:
+        return state_bytes(profile.parameter_count, trainable_count=profile.trainable_parameter_count)
+    trace = profile.traces[0]
+    return StateBytes(
+        parameters=float(trace.parameter_bytes),
+        gradients=float(trace.gradient_bytes),
+        optimizer=float(trace.optimizer_bytes),
+    )
 
 
-def _estimate(expected: float, below: float, above: float, basis: Basis) -> Estimate:
+def _unlikeness(one: Setting, other: Setting) -> tuple[bool, bool, bool, float]:
+    return (
+        one.precision is not other.precision,
+        one.gpu != other.gpu,
+        one.parallelism is not other.parallelism,
+        abs(math.log(one.gpu_count / other.gpu_count)),
+    )
+
+
+def _transport(hardware: Hardware) -> Transport | None:
+    return None if hardware.gpu.kind is DeviceKind.CPU else fabric_of(hardware).intra.transport
+
+
+def _normal(confidence: float) -> float:
+    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+
+
+def _within(expected: float, margin: float, basis: Basis) -> Estimate:
     return Estimate(
-        low=expected * math.exp(-below), expected=expected, high=expected * math.exp(above), basis=basis
+        low=expected / (1.0 + margin), expected=expected, high=expected * (1.0 + margin), basis=basis
+    )
+
+
+def _at_least(estimate: Estimate, floor: float) -> Estimate:
+    return Estimate(
+        low=estimate.low,
+        expected=max(estimate.expected, floor),
+        high=max(estimate.high, floor),
+        basis=estimate.basis,
     )

@@ -1,25 +1,53 @@
-"""What a worker can do at most: the catalog's peak figures as the denominators of the roofline.
+"""What a worker's chip can do: its peak figures, and the rates that kernels reach on it.
 
-A GPU worker has its chip alone. CPU rows of the catalog are per vCPU, and the workers of a node share its
-vCPUs, so a CPU worker's figures depend on the instance and on the number of workers.
+Matrix products run at a share of the peak of the unit that the precision uses, and no faster than the card's
+power allows: a 70 W card cannot pay for the FLOP/s on its data sheet. CPU rows of the catalog are per vCPU,
+and the workers of a node share its vCPUs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from catalogs.gpus import DeviceKind, Gpu
+from planner.estimate.reference import Reference, reference
 from planner.estimate.values import Hardware
 from trials.trial import Precision, TrialConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Dense peak FLOP/s of one precision, fp32 FLOP/s of the general cores, and memory bandwidth."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """Rates of one worker's share of a device under one precision.
 
-    flop_per_s: float
-    fp32_flop_per_s: float
+    ``*_peak_*`` bound every prediction from below; the others are what large kernels reach.
+    """
+
+    gpu: str  # catalog name
+    precision: Precision
+    is_cpu: bool
+    is_on_units: bool  # the precision runs on matrix units, not on the fp32 lanes
+    product_peak_flop_per_s: float  # of the unit that matrix products use
+    lane_peak_flop_per_s: float  # fp32
+    peak_bytes_per_s: float
+    product_flop_per_s: float  # reached, were there no power limit
+    lane_flop_per_s: float
     bytes_per_s: float
+    product_power_flop_per_s: float  # reached at the power limit; product_flop_per_s where it does not bind
+    lane_power_flop_per_s: float
+    stream_power_fraction: float  # of the limit, drawn by memory-bound kernels
+    sm_count: int | None
+    l2_bytes: int
+
+    @property
+    def sustained_flop_per_s(self) -> float:
+        """Of large matrix products for minutes on end."""
+        return min(self.product_flop_per_s, self.product_power_flop_per_s)
+
+    @property
+    def is_power_limited(self) -> bool:
+        """Whether the card's power, not its clock, sets the pace of matrix products."""
+        return self.product_power_flop_per_s < self.product_flop_per_s
 
 
 def peak_flop_per_s(gpu: Gpu, precision: Precision) -> float | None:
@@ -38,19 +66,49 @@ def peak_flop_per_s(gpu: Gpu, precision: Precision) -> float | None:
             return gpu.fp16_flop_per_s
 
 
-def worker_rates(config: TrialConfig, hardware: Hardware) -> Rates | None:
-    """Peak rates of one worker of ``config`` on ``hardware``; None without the unit or the vCPU count."""
-    flop_per_s = peak_flop_per_s(hardware.gpu, config.precision)
-    if flop_per_s is None:
-        return None
+def chip_of(config: TrialConfig, hardware: Hardware) -> Chip | None:
+    """One worker's chip under ``config``; None without the unit, or the vCPU count of a CPU."""
     share = 1.0
     if hardware.gpu.kind is DeviceKind.CPU:
         if hardware.vcpus is None:
             return None
-        workers_per_node = max(1, config.gpu_count // config.node_count)
-        share = hardware.vcpus / workers_per_node
-    return Rates(
-        flop_per_s=flop_per_s * share,
-        fp32_flop_per_s=hardware.gpu.fp32_flop_per_s * share,
-        bytes_per_s=hardware.gpu.bandwidth_bytes_per_s * share,
+        share = hardware.vcpus / max(1, config.gpu_count // config.node_count)
+    return chip(hardware.gpu, config.precision, share)
+
+
+@lru_cache(maxsize=4096)
+def chip(gpu: Gpu, precision: Precision, share: float = 1.0) -> Chip | None:
+    """``share`` of a device under one precision; None where it has no unit for it."""
+    peak = peak_flop_per_s(gpu, precision)
+    if peak is None:
+        return None
+    known = reference()
+    is_on_units = peak > gpu.fp32_flop_per_s or (
+        precision is Precision.TF32 and gpu.tf32_flop_per_s is not None  # GeForce: as fast as its lanes
     )
+    lanes = known.lanes(gpu) * gpu.fp32_flop_per_s
+    product = known.unit_fraction[precision.value] * peak if is_on_units else lanes
+    lane_power = _powered(known, gpu, Precision.FP32, lanes)
+    return Chip(
+        gpu=gpu.name,
+        precision=precision,
+        is_cpu=gpu.kind is DeviceKind.CPU,
+        is_on_units=is_on_units,
+        product_peak_flop_per_s=peak * share,
+        lane_peak_flop_per_s=gpu.fp32_flop_per_s * share,
+        peak_bytes_per_s=gpu.bandwidth_bytes_per_s * share,
+        product_flop_per_s=product * share,
+        lane_flop_per_s=lanes * share,
+        bytes_per_s=known.stream(gpu) * gpu.bandwidth_bytes_per_s * share,
+        product_power_flop_per_s=(_powered(known, gpu, precision, product) if is_on_units else lane_power)
+        * share,
+        lane_power_flop_per_s=lane_power * share,
+        stream_power_fraction=known.stream_power_fraction,
+        sm_count=gpu.sm_count,
+        l2_bytes=gpu.l2_cache_bytes or 0,
+    )
+
+
+def _powered(known: Reference, gpu: Gpu, precision: Precision, flop_per_s: float) -> float:
+    limit = known.power_limited_flop_per_s(gpu, precision)
+    return flop_per_s if limit is None else min(flop_per_s, limit)

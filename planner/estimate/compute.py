@@ -1,90 +1,207 @@
-"""Compute time from one chip or precision to another, and from a trace alone.
+"""One worker's micro batch and optimizer on any chip: from the nearest measured setting, or from the trace.
 
-The roofline gives each operation's least time on a chip: the larger of its FLOPs over the peak of its unit
-and its bytes over the bandwidth (Williams, Waterman, Patterson 2009). Real kernels reach a share of it.
+The way from a measured setting follows its line to the batch size asked for, and multiplies by what changes:
+chip and precision (`mix`, corrected by `peers`), checkpointing, compilation. Each adds its spread.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from planner.estimate.chips import Rates
-from trials.profile import OperationClass, Trace
+from planner.estimate.chips import Chip, chip_of
+from planner.estimate.distance import chip_log_spread
+from planner.estimate.interval import Ground
+from planner.estimate.measured import Source
+from planner.estimate.mix import Mix, Point, Ratio, infer
+from planner.estimate.peers import Passage, Witnesses
+from planner.estimate.traced import TracedStep
+from planner.estimate.values import Hardware
+from trials.trial import Parallelism, TrialConfig
 
-KERNEL_LAUNCH_S = 4e-6
-"""Host time to launch one kernel from eager PyTorch: 3 to 6 us on current hosts; a floor per kernel."""
+CHECKPOINT_FACTOR = 4.0 / 3.0
+"""One more forward on top of forward and backward, which is twice a forward (Chen et al. 2016)."""
+_CHECKPOINT_LOG_SPREAD = 0.06
+_COMPILE_FACTOR = 0.85  # TorchInductor's training speed-ups lie between 1.0 and 1.6 (PyTorch 2, ASPLOS 2024)
+_COMPILE_LOG_SPREAD = 0.2
+_TRACE_ALONE_LOG_SPREAD = 0.25
+_SHARED_LOG_SPREAD = 0.05  # taking synchronisation out of a step of several workers
 
-MATMUL_EFFICIENCY = 0.65
-"""Share of the dense peak that large matrix products reach (cuBLAS on T4 to H100: 0.5 to 0.8)."""
-
-STREAM_EFFICIENCY = 0.75
-"""Share of peak bandwidth that elementwise kernels reach."""
-
-TRACE_ALONE_LOG_SPREAD = 0.8  # nothing measured: within a factor of 2.2
-_UNIT_CLASSES = (OperationClass.MATMUL, OperationClass.CONVOLUTION, OperationClass.ATTENTION)
+Technique = tuple[bool, bool]  # is checkpointed, is compiled
 
 
 @dataclass(frozen=True, slots=True)
-class StepTime:
-    """Seconds of one worker's step without synchronisation: once per step, and per micro batch."""
+class Alone:
+    """One worker's step with no one to wait for, and how unsure it is."""
 
-    fixed_s: float
-    per_micro_s: float
-
-
-def roofline_time(trace: Trace, rates: Rates) -> StepTime:
-    """No chip with these peak rates can run the traced step faster."""
-    return _time(trace, rates, unit_efficiency=1.0, stream_efficiency=1.0, launch_s=0.0)
+    micro_batch_s: float
+    optimizer_s: float
+    log_spread: float  # standard deviation
+    ground: Ground
 
 
-def traced_time(trace: Trace, rates: Rates) -> StepTime:
-    """Expected time of the traced step on a chip with these peak rates, nothing measured."""
-    return _time(
-        trace,
-        rates,
-        unit_efficiency=MATMUL_EFFICIENCY,
-        stream_efficiency=STREAM_EFFICIENCY,
-        launch_s=KERNEL_LAUNCH_S,
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A source reduced to one worker."""
+
+    source: Source
+    chip: Chip
+    synchronisation_s: float  # per micro batch, to be taken off the line; 0 for one worker
+
+    def micro_batch_s(self, micro_batch_size: float) -> float:
+        """Of one worker alone, at a batch size on the source's line."""
+        line_s = self.source.line.micro_batch_s(micro_batch_size)
+        return max(0.05 * line_s, line_s - self.synchronisation_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """What one worker takes; made by `fit_compute`."""
+
+    starts: tuple[Start, ...]
+    mixes: Mapping[Technique, Mix]
+    traced: Mapping[bool, TracedStep]
+    witnesses: Mapping[tuple[str, str], Witnesses]  # by source and target chip
+    _ratios: dict[tuple[Technique, Chip, Chip, int], tuple[Ratio, float]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def alone(self, config: TrialConfig, hardware: Hardware) -> Alone | None:
+        """The least uncertain of the ways to ``config``; None where there is none."""
+        chip = chip_of(config, hardware)
+        if chip is None:
+            return None
+        near = sorted(self.starts, key=lambda one: _penalty(one, config))[:3]
+        ways = [one for one in (self._way(start, config, chip) for start in near) if one is not None]
+        from_trace = self._from_trace(config, chip)
+        if from_trace is not None:
+            ways.append(from_trace)
+        return min(ways, key=lambda one: one.log_spread) if ways else None
+
+    def floor_s(self, config: TrialConfig, hardware: Hardware) -> float:
+        """Least time of a micro batch by the roofline; 0 without a trace."""
+        chip, traced = chip_of(config, hardware), self._traced(config.is_checkpointed)
+        return 0.0 if chip is None or traced is None else traced.roofline_s(chip, config.micro_batch_size)
+
+    def _way(self, start: Start, config: TrialConfig, chip: Chip) -> Alone | None:
+        """From a measured setting to ``config`` on ``chip``."""
+        source, line = start.source, start.source.line
+        technique = (source.setting.is_checkpointed, source.setting.is_compiled)
+        size = config.micro_batch_size
+        micro_s, optimizer_s = start.micro_batch_s(size), line.optimizer_s
+        spreads = [line.log_spread(size, config.accumulation)]
+        ground = Ground.LINE
+        if start.chip != chip:
+            ratio, spread = self._ratio(technique, start.chip, chip, size, micro_s)
+            micro_s *= ratio.median
+            optimizer_s *= start.chip.bytes_per_s / chip.bytes_per_s
+            spreads.append(spread)
+            ground = Ground.TRACED if self.mixes[technique].traced is not None else Ground.CHIPS
+        if source.setting.is_checkpointed != config.is_checkpointed:
+            micro_s *= self._checkpoint_factor(chip, size) ** (1 if config.is_checkpointed else -1)
+            spreads.append(_CHECKPOINT_LOG_SPREAD)
+        if source.setting.is_compiled != config.is_compiled:
+            micro_s *= _COMPILE_FACTOR if config.is_compiled else 1.0 / _COMPILE_FACTOR
+            spreads.append(_COMPILE_LOG_SPREAD)
+        if start.synchronisation_s > 0:
+            spreads.append(_SHARED_LOG_SPREAD)
+        optimizer_s *= _shards(source.setting.parallelism, source.setting.gpu_count)
+        return Alone(
+            micro_s, optimizer_s / _shards(config.parallelism, config.gpu_count), math.hypot(*spreads), ground
+        )
+
+    def _ratio(
+        self, technique: Technique, source: Chip, target: Chip, size: int, source_s: float
+    ) -> tuple[Ratio, float]:
+        key = (technique, source, target, size)
+        if key not in self._ratios:
+            mix = self.mixes[technique]
+            ratio = mix.ratio(source, target, size)
+            witnesses = self.witnesses.get((source.gpu, target.gpu))
+            if witnesses is not None:
+                passage = passage_of(mix, source, target, size, source_s)
+                ratio = Ratio(math.exp(witnesses.corrected(passage)), ratio.log_spread)
+            share = mix.host_share(target, size)
+            self._ratios[key] = (ratio, chip_log_spread(source, target, ratio, share))
+        return self._ratios[key]
+
+    def _from_trace(self, config: TrialConfig, chip: Chip) -> Alone | None:
+        traced = self._traced(config.is_checkpointed)
+        if traced is None:
+            return None
+        time = traced.time(chip, config.micro_batch_size)
+        factor = _COMPILE_FACTOR if config.is_compiled else 1.0
+        optimizer_s = time.optimizer_s / _shards(config.parallelism, config.gpu_count)
+        return Alone(time.micro_batch_s * factor, optimizer_s, _TRACE_ALONE_LOG_SPREAD, Ground.TRACE_ALONE)
+
+    def _traced(self, is_checkpointed: bool) -> TracedStep | None:  # noqa: FBT001 - the key of a table
+        return self.traced.get(is_checkpointed)
+
+    def _checkpoint_factor(self, chip: Chip, size: int) -> float:
+        plain, checkpointed = self.traced.get(False), self.traced.get(True)
+        if plain is None or checkpointed is None:
+            return CHECKPOINT_FACTOR
+        return checkpointed.gpu_s(chip, size) / plain.gpu_s(chip, size)
+
+
+def fit_compute(
+    starts: Sequence[Start],
+    traced: Mapping[bool, TracedStep],
+    witnesses: Mapping[tuple[str, str], Witnesses] | None = None,
+    *,
+    is_training: bool = True,
+) -> Compute:
+    """What one worker takes, from measured settings (there may be none) and traces (likewise)."""
+    techniques: dict[Technique, list[Start]] = {}
+    for one in starts:
+        setting = one.source.setting
+        techniques.setdefault((setting.is_checkpointed, setting.is_compiled), []).append(one)
+    mixes = {
+        technique: infer(points_of(group), traced.get(technique[0]), is_training=is_training)
+        for technique, group in techniques.items()
+    }
+    return Compute(starts=tuple(starts), mixes=mixes, traced=traced, witnesses=witnesses or {})
+
+
+def points_of(starts: Sequence[Start]) -> list[Point]:
+    """Every measured batch size of one technique; settings of one worker are enough for a chip."""
+    singles = {one.chip for one in starts if one.source.setting.gpu_count == 1}
+    return [
+        Point(one.chip, size, one.micro_batch_s(size))
+        for one in starts
+        if one.source.setting.gpu_count == 1 or one.chip not in singles
+        for size in one.source.line.micro_batch_sizes
+    ]
+
+
+def passage_of(mix: Mix, source: Chip, target: Chip, size: int, source_s: float) -> Passage:
+    """The way from ``source`` to ``target`` as `mix` sees it, for `peers`."""
+    return Passage(
+        workload="",
+        kind=source.precision.value,
+        source_s=source_s,
+        log_ratio=math.log(mix.ratio(source, target, size).median),
+        host_share=mix.host_share(source, size),
+        gpu_ratio=mix.gpu_ratio(source, target, size),
     )
 
 
-def _time(
-    trace: Trace, rates: Rates, *, unit_efficiency: float, stream_efficiency: float, launch_s: float
-) -> StepTime:
-    fixed_s = per_micro_s = 0.0
-    for one in trace.operations:
-        peak = rates.flop_per_s if one.kind in _UNIT_CLASSES and _is_unit_dtype(one.dtype, rates) else None
-        compute_s = one.flops / ((peak or rates.fp32_flop_per_s) * unit_efficiency)
-        stream_s = one.bytes / (rates.bytes_per_s * stream_efficiency)
-        seconds = one.count * max(compute_s, stream_s, launch_s)
-        if one.kind is OperationClass.OPTIMIZER:
-            fixed_s += seconds
-        else:
-            per_micro_s += seconds
-    return StepTime(fixed_s=fixed_s, per_micro_s=per_micro_s)
+def _penalty(start: Start, config: TrialConfig) -> float:
+    """Rough log spread of the way from ``start``, to try the most promising ones only."""
+    setting = start.source.setting
+    return (
+        1.0 * (setting.gpu != config.gpu)
+        + 0.4 * (setting.precision is not config.precision)
+        + 0.1 * (setting.is_checkpointed != config.is_checkpointed)
+        + 0.3 * (setting.is_compiled != config.is_compiled)
+        + 0.05 * (setting.gpu_count != config.gpu_count)
+        + 0.05 * (setting.gpu_count != 1)
+        + 0.2 * start.source.line.distance(config.micro_batch_size)
+        + 2.0 * start.chip.is_cpu * (setting.gpu != config.gpu)
+    )
 
 
-def _is_unit_dtype(dtype: str, rates: Rates) -> bool:
-    """Half types run on the precision's unit; float32 does too, where the precision is fp32 or tf32."""
-    return dtype in ("bfloat16", "float16", "float32") and rates.flop_per_s > 0
-
-
-def chip_ratio(source: Rates, target: Rates) -> tuple[float, float]:
-    """Time on target over time on source from peak figures alone, and its half width in log.
-
-    The compute-bound part scales with peak FLOP/s and the memory-bound part with bandwidth; without a
-    trace the shares are unknown, so the middle is the geometric mean and the width grows with how much
-    the two disagree.
-    """
-    compute = math.log(source.flop_per_s / target.flop_per_s)
-    stream = math.log(source.bytes_per_s / target.bytes_per_s)
-    return math.exp(0.5 * (compute + stream)), 0.35 + 0.5 * abs(compute - stream)
-
-
-def traced_ratio(before: Trace, source: Rates, after: Trace, target: Rates) -> tuple[float, float]:
-    """Time of ``after`` on target over that of ``before`` on source, and its half width in log."""
-    old, new = traced_time(before, source), traced_time(after, target)
-    old_s = old.fixed_s + old.per_micro_s / before.micro_batch_size * after.micro_batch_size
-    ratio = (new.fixed_s + new.per_micro_s) / old_s
-    return ratio, 0.30 + 0.15 * abs(math.log(ratio))
+def _shards(parallelism: Parallelism, gpu_count: int) -> int:
+    """Among how many workers the optimizer's work is divided."""
+    return gpu_count if parallelism is Parallelism.FSDP2 else 1

@@ -9,15 +9,19 @@ optimizer's share from the measured phases, and a step that is mostly proportion
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catalogs.gpus import DeviceKind, Gpu
+from planner.estimate.values import Hardware
 from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+
+Vector = NDArray[np.float64]
 
 RUN_TO_RUN_FRACTION = 0.02
 """Floor of the half width of any measured time: two runs of the same step on the same cloud GPU type differ
@@ -26,6 +30,9 @@ by about this much from clocks, placement and temperature, which the steps of on
 _PRIOR_FIXED_SHARE = 0.05  # of a step, for the optimizer, where the phases were not measured
 _PRIOR_PER_MICRO_SHARE = 0.10  # of a micro batch, for launches and weight traffic
 _PRIOR_WEIGHT = 0.05  # share error at which the prior weighs as much as a 5% misfit
+_SIZE_LOG_SPREAD = {True: 0.20, False: 0.07}  # per e-fold beyond the measured sizes: one size (True), several
+_COUNT_LOG_SPREAD = {True: 0.05, False: 0.01}  # the same of accumulation counts
+_FLOOR_LOG_SPREAD = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +49,11 @@ class Setting:
     is_compiled: bool
 
 
-def setting_of(config: TrialConfig, gpu: Gpu | None, vcpus: int | None) -> Setting:
+def setting_of(config: TrialConfig, gpu: Gpu, vcpus: int | None) -> Setting:
     """The setting of ``config`` on a node with ``vcpus`` (which count on CPU only)."""
     return Setting(
         gpu=config.gpu,
-        vcpus=vcpus if gpu is not None and gpu.kind is DeviceKind.CPU else None,
+        vcpus=vcpus if gpu.kind is DeviceKind.CPU else None,
         gpu_count=config.gpu_count,
         node_count=config.node_count,
         precision=config.precision,
@@ -63,6 +70,7 @@ class Line:
     fixed_s: float
     per_micro_s: float
     per_sample_s: float
+    optimizer_s: float  # of fixed_s, what is no synchronisation
     micro_batch_sizes: tuple[int, ...]  # measured, ascending, distinct
     accumulations: tuple[int, ...]
     misfit: float  # root mean square of log(measured / line)
@@ -70,7 +78,11 @@ class Line:
 
     def step_time_s(self, micro_batch_size: float, accumulation: float) -> float:
         """Seconds per optimizer step on the line."""
-        return self.fixed_s + accumulation * (self.per_micro_s + self.per_sample_s * micro_batch_size)
+        return self.fixed_s + accumulation * self.micro_batch_s(micro_batch_size)
+
+    def micro_batch_s(self, micro_batch_size: float) -> float:
+        """Seconds per micro batch on the line."""
+        return self.per_micro_s + self.per_sample_s * micro_batch_size
 
     def distance(self, micro_batch_size: int) -> float:
         """How far outside the measured micro batch sizes: |log| of the ratio; 0 between them."""
@@ -80,18 +92,48 @@ class Line:
         return max(0.0, math.log(micro_batch_size / high))
 
     def log_spread(self, micro_batch_size: int, accumulation: int) -> float:
-        """Half width, in log time, that the line deserves at this batch (about 90%)."""
-        one_size = len(self.micro_batch_sizes) == 1
-        size = (0.35 if one_size else 0.12) * self.distance(micro_batch_size)
-        nearest = min(self.accumulations, key=lambda one: abs(math.log(accumulation / one)))
-        one_count = len(self.accumulations) == 1
-        count = (0.08 if one_count else 0.02) * abs(math.log(accumulation / nearest))
-        return math.sqrt(
-            (RUN_TO_RUN_FRACTION + self.half_width) ** 2
-            + (1.6 * self.misfit) ** 2
-            + size**2
-            + min(count, 0.15) ** 2
+        """Standard deviation, in log time, that the line deserves at this batch."""
+        size = _SIZE_LOG_SPREAD[len(self.micro_batch_sizes) == 1] * self.distance(micro_batch_size)
+        nearest = min(abs(math.log(accumulation / one)) for one in self.accumulations)
+        count = _COUNT_LOG_SPREAD[len(self.accumulations) == 1] * min(nearest, 2.0)
+        return math.hypot(_FLOOR_LOG_SPREAD, self.half_width / 2.0, self.misfit, size, count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A measured setting: its line, and the hardware that it was measured on."""
+
+    setting: Setting
+    line: Line
+    hardware: Hardware
+    config: TrialConfig  # of one of its measurements
+
+    def config_at(self, micro_batch_size: int, accumulation: int) -> TrialConfig:
+        """The setting's configuration at another batch."""
+        return replace(self.config, micro_batch_size=micro_batch_size, accumulation=accumulation)
+
+
+def sources_of(measurements: Sequence[Measurement], gpus: Mapping[str, Gpu]) -> tuple[Source, ...]:
+    """One source per measured setting; measurements on chips that ``gpus`` lacks are left out."""
+    groups: dict[Setting, list[Measurement]] = {}
+    for one in measurements:
+        gpu = gpus.get(one.config.gpu)
+        if gpu is not None:
+            setting = setting_of(one.config, gpu, one.environment.host_cpu_count)
+            groups.setdefault(setting, []).append(one)
+    return tuple(
+        Source(
+            setting=setting,
+            line=fit_line(group),
+            hardware=Hardware(
+                gpu=gpus[setting.gpu],
+                link=gpus[setting.gpu].link,
+                vcpus=group[-1].environment.host_cpu_count,
+            ),
+            config=group[-1].config,
         )
+        for setting, group in groups.items()
+    )
 
 
 def fit_line(measurements: Sequence[Measurement]) -> Line:
@@ -102,32 +144,38 @@ def fit_line(measurements: Sequence[Measurement]) -> Line:
         for series in one.series
     ]
     sizes, counts, times = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-    fixed_shares = [
+    shares = [
         min(0.9, one.phases.optimizer_s / one.series[-1].median_s)
         for one in measurements
         if one.phases is not None
     ]
-    fixed_share = sum(fixed_shares) / len(fixed_shares) if fixed_shares else _PRIOR_FIXED_SHARE
+    fixed_share = sum(shares) / len(shares) if shares else _PRIOR_FIXED_SHARE
     rows = np.stack([np.ones_like(sizes), counts, counts * sizes], axis=1) / times[:, None]
     scale = rows.mean(axis=0)  # share of each term at the mean point, per unit of the term
     micro_share = (1.0 - fixed_share) * _PRIOR_PER_MICRO_SHARE
     prior = np.array([fixed_share, micro_share, 1.0 - fixed_share - micro_share])
-    shares = _least_squares(rows / scale, prior)
-    fixed_s, per_micro_s, per_sample_s = (float(one) for one in shares / scale)
+    found = _least_squares(rows / scale, prior)
+    fixed_s, per_micro_s, per_sample_s = (float(one) for one in found / scale)
     line_times = fixed_s + counts * (per_micro_s + per_sample_s * sizes)
-    misfit = float(np.sqrt(np.mean(np.log(times / line_times) ** 2)))
     return Line(
         fixed_s=fixed_s,
         per_micro_s=per_micro_s,
         per_sample_s=per_sample_s,
+        optimizer_s=min(fixed_s, _optimizer_s(measurements, float(times.min()))),
         micro_batch_sizes=tuple(sorted({int(one) for one in sizes})),
         accumulations=tuple(sorted({int(one) for one in counts})),
-        misfit=misfit,
+        misfit=float(np.sqrt(np.mean(np.log(times / line_times) ** 2))),
         half_width=float(np.median([one.half_width_fraction for one in measurements])),
     )
 
 
-def _least_squares(rows: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
+def _optimizer_s(measurements: Sequence[Measurement], shortest_s: float) -> float:
+    """Measured, where the phases were; else the usual share of the shortest step."""
+    phases = [one.phases.optimizer_s for one in measurements if one.phases is not None]
+    return median(phases) if phases else _PRIOR_FIXED_SHARE * shortest_s
+
+
+def _least_squares(rows: Vector, prior: Vector) -> Vector:
     """Non-negative x minimising |rows x - 1|^2 + weight^2 |x - prior|^2, by trying every active set."""
     count = rows.shape[1]
     matrix = np.vstack([rows, _PRIOR_WEIGHT * np.eye(count)])

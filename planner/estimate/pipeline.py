@@ -209,24 +209,36 @@ def _longer(first: float, second: float) -> float:
     return longer * float((1.0 + (min(first, second) / longer) ** _HOST_SHARPNESS) ** (1 / _HOST_SHARPNESS))
 
 
+@dataclass(frozen=True, slots=True)
+class ShapeOffset:
+    """What the formula misses, in log time, on the layers of one shape."""
+
+    log_offset: float
+    spread: float  # standard deviation of the offset
+
+
+_UNSEEN = ShapeOffset(0.0, _SHAPE_SPREAD)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutModel:
     """Step time by layout; made by `fit_layouts`."""
 
     machine: Machine
     fit: Fit
-    shape_log_offsets: Mapping[tuple[int, int, int, int], float]  # see `_shape_key`
+    shapes: Mapping[tuple[int, int, int, int], ShapeOffset]  # see `_shape_key`
 
     def step_s(self, shape: TransformerShape, layout: Layout) -> float:
         """Seconds per optimizer step."""
-        offset = self.shape_log_offsets.get(_shape_key(shape, layout), 0.0)
-        return step_s(shape, layout, self.machine, self.fit.constants) * math.exp(offset)
+        known = self.shapes.get(_shape_key(shape, layout), _UNSEEN)
+        return step_s(shape, layout, self.machine, self.fit.constants) * math.exp(known.log_offset)
 
-    def log_spread(self, shape: TransformerShape, layout: Layout) -> float:
-        """Standard deviation of log(step): uncertain constants, and a shape not seen before."""
-        spread = self.fit.log_spread(lambda constants: step_s(shape, layout, self.machine, constants))
-        is_known = _shape_key(shape, layout) in self.shape_log_offsets
-        return math.hypot(spread, _SHAPE_NOISE if is_known else _SHAPE_SPREAD)
+    def error_scale(self, shape: TransformerShape, layout: Layout) -> tuple[float, float]:
+        """Log error of `step_s` to expect below and above: constants, and how well the shape is known."""
+        known = self.shapes.get(_shape_key(shape, layout), _UNSEEN)
+        below, above = self.fit.log_scale(lambda constants: step_s(shape, layout, self.machine, constants))
+        own = math.hypot(_SHAPE_NOISE, known.spread)
+        return math.hypot(below, own), math.hypot(above, own)
 
 
 def fit_layouts(
@@ -238,7 +250,7 @@ def fit_layouts(
     one layout it misses on the others; the mean miss of a shape is kept, shrunk by how few points it has.
     """
     if not points:
-        return LayoutModel(machine=machine, fit=unmeasured(priors), shape_log_offsets={})
+        return LayoutModel(machine=machine, fit=unmeasured(priors), shapes={})
     measured = np.array([one.step_s for one in points])
 
     def predict(constants: Mapping[str, float]) -> Vector:
@@ -249,8 +261,11 @@ def fit_layouts(
     for one, miss in zip(points, np.log(measured / predict(fit.constants)).tolist(), strict=True):
         misses.setdefault(_shape_key(one.shape, one.layout), []).append(miss)
     doubt = (_SHAPE_NOISE / _SHAPE_SPREAD) ** 2
-    offsets = {key: sum(group) / (len(group) + doubt) for key, group in misses.items()}
-    return LayoutModel(machine=machine, fit=fit, shape_log_offsets=offsets)
+    shapes = {
+        key: ShapeOffset(sum(group) / (len(group) + doubt), _SHAPE_NOISE / math.sqrt(len(group) + doubt))
+        for key, group in misses.items()
+    }
+    return LayoutModel(machine=machine, fit=fit, shapes=shapes)
 
 
 def _shape_key(shape: TransformerShape, layout: Layout) -> tuple[int, int, int, int]:

@@ -29,25 +29,55 @@ from statistics import NormalDist
 import numpy as np
 
 from planner.estimate.calibrate import Fit, Prior, Vector, fit_constants, unmeasured
-from planner.estimate.collectives import Collective, Fabric, Group, Transport, collective_s
+from planner.estimate.collectives import Fabric, Group, Transport
+from planner.estimate.traffic import Traffic, ddp_traffic, fsdp2_traffic, synchronisation_s
 from trials.trial import Parallelism
 
-DDP_BUCKET_BYTES = 25 * 1024**2  # torch.nn.parallel.DistributedDataParallel bucket_cap_mb
+__all__ = [
+    "SCORE_QUANTILES",
+    "ScalingModel",
+    "ScalingPoint",
+    "Traffic",
+    "WorkerStep",
+    "ddp_traffic",
+    "expected_maximum_normal",
+    "fit_scaling",
+    "fsdp2_traffic",
+    "scaling_priors",
+]
+
 POINT_NOISE_FRACTION = 0.05  # of a measured step time against this formula
+
+ERROR_FLOOR = 0.05
+"""Log error of a count whose traffic hardly matters: clocks, placement, the day."""
+ERROR_PER_DOUBLING = 0.10
+"""Log error that each doubling of the workers beyond the measured count adds to the traffic: rings of another
+shape, more switches, contention, which alpha and beta do not know."""
+SCORE_QUANTILES = {0.5: 0.3, 0.8: 0.85, 0.9: 1.25, 0.95: 1.75}
+"""Of |log(measured / predicted)| in units of `ScalingModel.error_scale` (its side), over the workloads of
+benchmarks/estimate/scaling_sia_t4.py and scaling_llm_foundry.py, both data sets weighing the same."""
 
 _LINK_FACTORS = {  # how far a link's real rate lies from `collectives.LINK_EFFICIENCY` times its figure
     Transport.NVLINK: 1.3,
-    Transport.PCIE: 1.6,
+    Transport.PCIE: 1.8,
     Transport.HOST: 2.0,
     Transport.RDMA: 1.4,
-    Transport.TCP: 2.5,  # flow caps, sharing, steal: clouds differ by that much
+    Transport.TCP: 3.0,  # one flow, several, or in a placement group all of the figure; neighbours
     Transport.GLOO: 2.0,
 }
-_UNKNOWN_TRAFFIC_FACTOR = 20.0  # the gradients' bytes are unknown: only measuring tells
+_UNKNOWN_TRAFFIC = Prior(median=4.0, factor=10.0)  # times 25 MiB: models of 1 M to 1 G parameters
+_KNOWN_TRAFFIC = Prior(median=1.0, factor=1.0)
 _OVERLAP = {
     Parallelism.DDP: Prior(median=1.6, factor=1.5, low=1.0, high=10.0),
     Parallelism.FSDP2: Prior(median=1.15, factor=1.15, low=1.0, high=10.0),
 }
+_TWO_WAY = Prior(median=0.8, factor=1.25, low=0.5, high=1.0)
+"""Rate over TCP between two nodes, of that in a ring of three or more. With two, both directions of the ring
+lie between the same hosts, and the acknowledgements of one queue behind the data of the other, which costs
+up to 40% (Zhang, Shenker, Clark, SIGCOMM 1991, on two-way traffic). Half of that, and uncertain."""
+_LINK_SPREAD = {Transport.TCP: 0.1, Transport.RDMA: 0.02}
+"""Standard deviation of the rate between nodes, as a fraction: a ring goes at the pace of its slowest link.
+In public clouds 5 to 20% (Uta et al., NSDI 2020); fabrics for RDMA are not shared."""
 _STRAGGLER = Prior(median=0.01, factor=1.5)
 """Spread of one worker's step on a dedicated GPU: clocks and temperature, 1% (MLPerf logs: 0.5 to 2%)."""
 _SHARED_BUS = 0.5
@@ -65,41 +95,6 @@ class WorkerStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
-    """What one synchronisation exchanges; the bytes are those of the whole model."""
-
-    gradient_bytes: float | None  # as they are reduced; None where nobody knows the model's size
-    parameter_bytes: float = 0.0  # as FSDP2 gathers them; 0 under DDP
-    message_count: int = 1  # collectives per pass: buckets of DDP, blocks of FSDP2
-    gather_count: int = 2  # of the parameters per micro batch; 1 if they stay after the forward pass
-
-
-def ddp_traffic(trainable_parameter_count: int, bytes_per_gradient: int = 4) -> Traffic:
-    """Gradients of DDP in buckets of 25 MiB."""
-    gradient_bytes = float(trainable_parameter_count * bytes_per_gradient)
-    return Traffic(
-        gradient_bytes=gradient_bytes, message_count=max(1, math.ceil(gradient_bytes / DDP_BUCKET_BYTES))
-    )
-
-
-def fsdp2_traffic(
-    parameter_count: int,
-    block_count: int,
-    *,
-    bytes_per_parameter: int,
-    bytes_per_gradient: int,
-    is_resharded_after_forward: bool = True,
-) -> Traffic:
-    """Parameters and gradients of FSDP2, gathered and scattered block by block (the root is one more)."""
-    return Traffic(
-        gradient_bytes=float(parameter_count * bytes_per_gradient),
-        parameter_bytes=float(parameter_count * bytes_per_parameter),
-        message_count=block_count + 1,
-        gather_count=2 if is_resharded_after_forward else 1,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPoint:
     """A measured step on several workers, and what one worker alone takes for its share of it."""
 
@@ -110,12 +105,11 @@ class ScalingPoint:
 
 def scaling_priors(parallelism: Parallelism, traffic: Traffic, fabric: Fabric) -> dict[str, Prior]:
     """What is believed of the constants of `step_s` before several workers were measured."""
-    intra, inter = _LINK_FACTORS[fabric.intra.transport], _LINK_FACTORS[fabric.inter.transport]
-    if traffic.gradient_bytes is None:
-        intra = inter = _UNKNOWN_TRAFFIC_FACTOR
     return {
-        "intra_slowdown": Prior(median=1.0, factor=intra),
-        "inter_slowdown": Prior(median=1.0, factor=inter),
+        "traffic": _KNOWN_TRAFFIC if traffic.gradient_bytes is not None else _UNKNOWN_TRAFFIC,
+        "intra_slowdown": Prior(median=1.0, factor=_LINK_FACTORS[fabric.intra.transport]),
+        "inter_slowdown": Prior(median=1.0, factor=_LINK_FACTORS[fabric.inter.transport]),
+        "two_way": _TWO_WAY if fabric.inter.transport is Transport.TCP else Prior(median=1.0, factor=1.0),
         "overlap": _OVERLAP.get(parallelism, Prior(median=1.0, factor=1.0)),
         "straggler": _STRAGGLER,
     }
@@ -171,12 +165,29 @@ class ScalingModel:
             self.parallelism, self.traffic, group, fabric or self.fabric, self.fit.constants
         )
 
-    def log_spread(self, work: WorkerStep, group: Group, fabric: Fabric | None = None) -> float:
-        """Standard deviation of log(step) from the uncertain links, overlap and stragglers."""
+    def error_scale(
+        self, work: WorkerStep, group: Group, *, measured_count: int, fabric: Fabric | None = None
+    ) -> tuple[float, float]:
+        """Log error of `step_s` to expect below and above, up to a factor that conformal prediction supplies.
+
+        The uncertain constants, a floor, and what doubling the workers adds to the share of the step that is
+        waiting. At confidence c the half widths are these times `SCORE_QUANTILES[c]`.
+
+        Args:
+            work: one worker's step.
+            group: the count asked for.
+            measured_count: the largest number of workers that was measured.
+            fabric: where it is not the measured one.
+        """
         at = fabric or self.fabric
-        return self.fit.log_spread(
+        alone_s = work.accumulation * work.micro_batch_s + work.per_step_s
+        waiting = max(0.0, 1.0 - alone_s / self.step_s(work, group, at))
+        doublings = abs(math.log2(group.rank_count / measured_count))
+        formula = math.hypot(ERROR_FLOOR, ERROR_PER_DOUBLING * doublings * waiting)
+        below, above = self.fit.log_scale(
             lambda constants: _step_s(work, self.parallelism, self.traffic, group, at, constants)
         )
+        return math.hypot(below, formula), math.hypot(above, formula)
 
     def micro_batch_s(self, step_s: float, work: WorkerStep, group: Group) -> float:
         """What one worker's micro batch takes, from a step measured on ``group``: `step_s` inverted.
@@ -232,18 +243,9 @@ def _synchronisation_s(
     fabric: Fabric,
     constants: Mapping[str, float],
 ) -> float:
-    if group.rank_count <= 1 or parallelism is Parallelism.SINGLE:
+    if group.rank_count <= 1:
         return 0.0
-    gradients = traffic.gradient_bytes
-    if gradients is None:
-        gradients = float(DDP_BUCKET_BYTES)  # any figure: the slowdowns absorb it once two counts are known
-    slowed = _slowed(fabric, group, constants)
-    count = traffic.message_count
-    if parallelism is Parallelism.DDP:
-        return count * collective_s(Collective.ALL_REDUCE, gradients / count, group, slowed)
-    scatter_s = collective_s(Collective.REDUCE_SCATTER, gradients / count, group, slowed)
-    gather_s = collective_s(Collective.ALL_GATHER, traffic.parameter_bytes / count, group, slowed)
-    return count * (scatter_s + traffic.gather_count * gather_s)
+    return synchronisation_s(parallelism, traffic, group, _slowed(fabric, group, constants))
 
 
 def _slowed(fabric: Fabric, group: Group, constants: Mapping[str, float]) -> Fabric:
@@ -251,6 +253,10 @@ def _slowed(fabric: Fabric, group: Group, constants: Mapping[str, float]) -> Fab
     crowd = 1.0
     if fabric.intra.transport in (Transport.PCIE, Transport.HOST) and group.ranks_per_node > 1:
         crowd = (group.ranks_per_node / 2.0) ** _SHARED_BUS
+    pair = constants["two_way"] if group.node_count == 2 else 1.0  # noqa: PLR2004
+    slowest = 1.0 + _LINK_SPREAD.get(fabric.inter.transport, 0.0) * expected_maximum_normal(group.node_count)
+    volume = constants["traffic"]  # more bytes at a rate are the same bytes at a lower rate
     return fabric.at_rates(
-        intra=1.0 / (constants["intra_slowdown"] * crowd), inter=1.0 / constants["inter_slowdown"]
+        intra=1.0 / (constants["intra_slowdown"] * crowd * volume),
+        inter=pair / (constants["inter_slowdown"] * slowest * volume),
     )

@@ -11,7 +11,10 @@ from datetime import date, datetime
 
 from planner.estimate.values import Estimate
 
+Show = Callable[[float], str]
+
 KIB = 1024.0
+GIB = KIB**3
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86400.0
 UNKNOWN = "unknown"
 _CENT_USD = 0.01
@@ -32,6 +35,13 @@ def usd(amount: float | None) -> str:
     if amount < _CENT_USD:
         return f"${significant(amount, 2)}"
     return f"${amount:,.2f}" if amount < _WHOLE_USD else f"${amount:,.0f}"
+
+
+def usd_limit(amount: float | None) -> str:
+    """A sum that a person set: no cents where there are none."""
+    if amount is None:
+        return UNKNOWN
+    return f"${amount:,.0f}" if amount == round(amount) else usd(amount)
 
 
 def usd_up(amount: float) -> str:
@@ -92,8 +102,8 @@ def size(amount: float | None) -> str:
     """Bytes in GiB, or MiB below a tenth of one."""
     if amount is None:
         return UNKNOWN
-    gib = amount / KIB**3
-    if gib < 1 / _TENS:
+    gib = amount / GIB
+    if 0 < gib < 1 / _TENS:
         return f"{significant(amount / KIB**2, 3)} MiB"
     return f"{gib:.1f} GiB" if gib < KIB else f"{gib:,.0f} GiB"
 
@@ -129,6 +139,11 @@ def count(number: float) -> str:
     return f"{number:,.0f}"
 
 
+def counted(number: int, what: str) -> str:
+    """1 trial, 2 trials."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def whole(number: int) -> str:
     """Every digit, in groups of three."""
     return f"{number:,}"
@@ -144,6 +159,13 @@ def product(factors: Sequence[str]) -> str:
     return " \N{MULTIPLICATION SIGN} ".join(factors)
 
 
+def unbroken(text: str) -> str:
+    """The same text with factors that a line break keeps together."""
+    return text.replace(
+        " \N{MULTIPLICATION SIGN} ", "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}"
+    )
+
+
 def significant(value: float, digits: int) -> str:
     """Plain decimals with so many significant digits; whole numbers keep all of theirs."""
     if value == 0:
@@ -155,10 +177,13 @@ def significant(value: float, digits: int) -> str:
     return text
 
 
-def interval(estimate: Estimate, show: Callable[[float], str]) -> str:
-    """Low to high."""
+def interval(estimate: Estimate, show: Show) -> str:
+    """Low to high, the unit once where it is the same."""
     low, high = show(estimate.low), show(estimate.high)
-    return low if low == high else f"{low} to {high}"
+    if low == high:
+        return low
+    number, _, unit = low.partition(" ")
+    return f"{number} to {high}" if unit and high.partition(" ")[2] == unit else f"{low} to {high}"
 
 
 def day(value: date) -> str:
@@ -170,3 +195,9 @@ def moment(value: datetime) -> str:
     """2 June 2025, 14:03 and the zone where one is known."""
     zone = f" {value:%Z}" if value.tzinfo else ""
     return f"{day(value)}, {value:%H:%M}{zone}"
+
+
+def span(estimate: Estimate, show: Show) -> str:
+    """Low to high in a table's cell, the currency once."""
+    low, high = show(estimate.low), show(estimate.high)
+    return low if low == high else f"{low}\N{EN DASH}{high.removeprefix('$')}"

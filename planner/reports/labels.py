@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from catalogs.gpus import DeviceKind
+from catalogs.offers import Pricing
 from planner.plan import Plan
 from planner.reports import formats
-from trials.trial import Parallelism, TrialConfig
+from trials.trial import Failure, Outcome, Parallelism, TrialConfig
 
 _PARALLELISM_WORDS = {Parallelism.SINGLE: "", Parallelism.DDP: "DDP", Parallelism.FSDP2: "FSDP2"}
 
@@ -28,6 +29,37 @@ def devices(plan: Plan) -> str:
     return formats.times(plan.device_count, plan.offer.gpu)
 
 
+def device_parts(plan: Plan) -> tuple[str, str]:
+    """Number and type, for two columns."""
+    if plan.hardware.gpu.kind is DeviceKind.CPU:
+        return str(plan.offer.vcpus * plan.instance_count), f"vCPU {plan.offer.gpu}"
+    return str(plan.device_count), plan.offer.gpu
+
+
+def offer(plan: Plan) -> str:
+    """Provider and region; the kind of price where it is not on-demand, the instances where several."""
+    parts = (
+        f"{plan.offer.provider} {plan.offer.region}",
+        "" if plan.offer.pricing is Pricing.ON_DEMAND else plan.offer.pricing.value,
+        f"{plan.instance_count} instances" if plan.instance_count > 1 else "",
+    )
+    return ", ".join(one for one in parts if one)
+
+
+def split(config: TrialConfig) -> str:
+    """Micro batch and accumulation in a table's cell."""
+    return formats.product([str(config.micro_batch_size), str(config.accumulation)])
+
+
+def outcome(one: Outcome) -> str:
+    """What came of a trial, in a table's cell."""
+    if isinstance(one, Failure):
+        return f"{one.kind}: {one.reason}"
+    if one.is_interpolated:
+        return "measured at two accumulation counts, interpolated"
+    return "measured" if one.is_steady else "measured, not steady"
+
+
 def batch(config: TrialConfig) -> str:
     """How the global batch comes about."""
     factors = [f"micro batch {config.micro_batch_size}", f"accumulation {config.accumulation}"]
@@ -48,22 +80,25 @@ def techniques(config: TrialConfig) -> tuple[str, ...]:
 
 
 def technique(config: TrialConfig) -> str:
-    """The same in one short line."""
-    return ", ".join(techniques(config))
+    """The same in a table's cell."""
+    has = (
+        config.precision.value,
+        _PARALLELISM_WORDS[config.parallelism],
+        "checkpointed" if config.is_checkpointed else "",
+        "compiled" if config.is_compiled else "",
+    )
+    return ", ".join(one for one in has if one)
 
 
 def configuration(config: TrialConfig) -> str:
     """Batch and techniques."""
-    return f"{batch(config)}, {technique(config)}"
+    return f"{batch(config)}, {', '.join(techniques(config))}"
 
 
 def fit(plan: Plan) -> str:
     """How a plan stands to the limits, in a table's cell."""
     if plan.is_within_limits:
         return "fits"
-    broken = [
-        name
-        for name, is_kept in (("budget", plan.is_within_budget), ("deadline", plan.is_within_deadline))
-        if not is_kept
-    ]
-    return f"over {' and '.join(broken)}"
+    if not plan.is_within_budget and not plan.is_within_deadline:
+        return "over both"
+    return "over deadline" if plan.is_within_budget else "over budget"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from planner.estimate.values import Estimate
+from planner.estimate.values import Basis, Estimate
 from planner.recommend import Recommendation
 from planner.space import Exclusion
 from trials.profile import WorkloadProfile
@@ -79,3 +79,19 @@ class Report:
     def environments(self) -> tuple[Environment, ...]:
         """Where measurements were taken, each once."""
         return tuple(dict.fromkeys(one.environment for one in self.measurements))
+
+    def memory_limit_bytes(self, one: Measurement) -> int:
+        """What each worker of a measurement had: a GPU's memory, or its share of the host's."""
+        is_cpu = one.environment.threads_per_worker is not None
+        share = one.config.gpu_count // one.config.node_count if is_cpu else 1
+        return one.environment.device_memory_bytes // share
+
+    def measured_throughput(self, one: Measurement) -> Estimate:
+        """Samples per second with the 95% interval of the median step time."""
+        per_s, half = one.throughput_per_s, one.half_width_fraction
+        return Estimate(low=per_s / (1 + half), expected=per_s, high=per_s * (1 + half), basis=Basis.MEASURED)
+
+    def measured_peak(self, one: Measurement) -> Estimate:
+        """Peak bytes of the fullest worker."""
+        peak = float(one.peak_memory_bytes)
+        return Estimate(low=peak, expected=peak, high=peak, basis=Basis.MEASURED)

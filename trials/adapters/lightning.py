@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, SequentialSampler
 
-from trials.adapters.plain import read_source
+from trials.adapters.plain import build_plain, optimizer_builder, read_source, required_function
 from trials.contract import LoadedWorkload, Step, call_user, read_settings
 from trials.errors import TrialsError
 from trials.loader import DatasetSource, DataSource
@@ -47,14 +47,16 @@ class StandInTrainer:
     datamodule = None
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"self.trainer.{name} is not there in a trial; a trial runs training_step without Lightning"
+        raise AttributeError(f"self.trainer.{name} is not there: a trial runs without Lightning's Trainer")
+
+
+def uses_lightning(module: ModuleType) -> bool:
+    """Whether the file defines a LightningModule, or has one imported for its ``model()``."""
+    if hasattr(module, "model"):
+        return any(
+            isinstance(one, type) and _is_users(one, "LightningModule") for one in vars(module).values()
         )
-
-
-def lightning_classes(module: ModuleType) -> list[type]:
-    """The LightningModule classes that the file defines, those that others of the file extend left out."""
-    return _own_classes(module, "LightningModule")
+    return bool(_own_classes(module, "LightningModule"))
 
 
 def is_lightning(model: nn.Module) -> bool:
@@ -62,36 +64,51 @@ def is_lightning(model: nn.Module) -> bool:
     return _derives(type(model), "LightningModule")
 
 
-def adapt_lightning(module: ModuleType, workload: Workload, classes: list[type]) -> LoadedWorkload:
-    """Understand a file that defines one LightningModule and no ``model()``."""
+def adapt_lightning(module: ModuleType, workload: Workload) -> LoadedWorkload:
+    """Understand a file that defines one LightningModule, or whose ``model()`` returns one."""
     path = workload.path
-    if len(classes) > 1:
-        names = ", ".join(one.__name__ for one in classes)
-        raise TrialsError(
-            f"{path}: several LightningModules ({names}): define model() that returns the one to train"
-        )
-    make = classes[0]
-    _check_constructor(make, path)
+    make, name = _maker(module, path)
     hint, tokens_per_sample, clip_norm = read_settings(module, path)
+
+    def build() -> Step:
+        made = call_user(path, f"{name}()", make)
+        return _lightning_step(made, path) if is_lightning(made) else build_plain(module, path, made)
+
+    build_own = optimizer_builder(module, path)
     return LoadedWorkload(
         workload=workload,
-        source=read_source(module, path) or _loader_source(module, make, path),
+        source=read_source(module, path) or _loader_source(module, make, name, path),
         hint=hint,
         tokens_per_sample=tokens_per_sample,
         clip_norm=clip_norm,
-        build=lambda: lightning_step(call_user(path, f"{make.__name__}()", make), path),
-        build_optimizer=lambda step: lightning_optimizer(step, path),
+        build=build,
+        build_optimizer=lambda step: (
+            _lightning_optimizer(step, path) if is_lightning(step.model) else build_own(step)
+        ),
         notes=("Lightning's own callbacks, hooks around the step and logging are not part of a trial",),
     )
 
 
-def lightning_step(module: Any, path: str) -> Step:
+def _maker(module: ModuleType, path: str) -> tuple[Callable[[], Any], str]:
+    """What makes the module to train: ``model()``, or the one LightningModule of the file."""
+    if hasattr(module, "model"):
+        return required_function(module, path, "model", "that returns the module to train"), "model"
+    classes = _own_classes(module, "LightningModule")
+    if len(classes) > 1:
+        names = ", ".join(one.__name__ for one in classes)
+        raise TrialsError(f"{path}: several LightningModules ({names}): define model() that returns one")
+    _check_constructor(classes[0], path)
+    return classes[0], classes[0].__name__
+
+
+def _lightning_step(module: Any, path: str) -> Step:
     """A LightningModule as a Step; refuses what Lightning would not optimise by itself."""
     name = type(module).__name__
     if not module.automatic_optimization:
         raise TrialsError(
-            f"{path}: {name} sets automatic_optimization = False: its training_step steps the optimizer itself, so a"
-            " trial cannot add accumulation, precision or sharding around it; use automatic optimization"
+            f"{path}: {name} sets automatic_optimization = False: its training_step steps the optimizer"
+            " itself, so a trial cannot add accumulation, precision or sharding around it; use automatic"
+            " optimization"
         )
     call_user(path, f"{name}.setup('fit')", _prepare, module)
     takes_index = len(inspect.signature(module.training_step).parameters) > 1
@@ -103,14 +120,15 @@ def lightning_step(module: Any, path: str) -> Step:
     return Step(module, loss).train()
 
 
-def lightning_optimizer(step: Step, path: str) -> torch.optim.Optimizer:
+def _lightning_optimizer(step: Step, path: str) -> torch.optim.Optimizer:
     """The one optimizer of ``configure_optimizers``; its learning-rate schedule is left out."""
     name = type(step.model).__name__
     made = call_user(path, f"{name}.configure_optimizers()", step.model.configure_optimizers)  # type: ignore[arg-type]
     found = _optimizers(made)
     if len(found) != 1 or not isinstance(found[0], torch.optim.Optimizer):
         raise TrialsError(
-            f"{path}: {name}.configure_optimizers() gives {len(found)} optimizers; a trial trains with exactly one"
+            f"{path}: {name}.configure_optimizers() gives {len(found)} optimizers; a trial trains"
+            " with exactly one"
         )
     return found[0]
 
@@ -142,29 +160,31 @@ def _ignore(*_: Any, **__: Any) -> None:
     """Stands for self.log: a trial keeps no log."""
 
 
-def _loader_source(module: ModuleType, make: type, path: str) -> DataSource:
+def _loader_source(module: ModuleType, make: Callable[[], Any], name: str, path: str) -> DataSource:
     """The training set behind the user's own DataLoader."""
     owners = _own_classes(module, "LightningDataModule")
     if len(owners) > 1:
         raise TrialsError(f"{path}: several DataModules; define dataset() that returns the training set")
-    if not owners and not _is_overridden(make, "train_dataloader"):
-        raise TrialsError(
-            f"{path}: {make.__name__} has no train_dataloader and the file no DataModule; define one of them,"
-            " dataset() or batch(size)"
-        )
-    name = (owners[0] if owners else make).__name__
     if owners:
+        make, name = owners[0], owners[0].__name__
         _check_constructor(owners[0], path)
-    loader = call_user(path, f"{name}.train_dataloader()", _open_loader, owners[0] if owners else make)
+    owner = call_user(path, f"{name}()", make)
+    if not _defines(type(owner), "train_dataloader"):
+        raise TrialsError(
+            f"{path}: {type(owner).__name__} has no train_dataloader and the file no DataModule; define one of"
+            " them, dataset() or batch(size)"
+        )
+    name = type(owner).__name__
+    loader = call_user(path, f"{name}.train_dataloader()", _open_loader, owner)
     if not isinstance(loader, DataLoader):
         raise TrialsError(
-            f"{path}: {name}.train_dataloader() returned {type(loader).__name__}; a trial needs one DataLoader whose"
-            " batch size it can set, or dataset() in the file"
+            f"{path}: {name}.train_dataloader() returned {type(loader).__name__}; a trial needs one"
+            " DataLoader whose batch size it can set, or dataset() in the file"
         )
     if loader.batch_size is None:
         raise TrialsError(
-            f"{path}: the DataLoader of {name} makes its batches itself (batch_sampler or batch_size=None), so its"
-            " batch size cannot be set; define dataset() with one sample per item"
+            f"{path}: the DataLoader of {name} makes its batches itself (batch_sampler or"
+            " batch_size=None), so its batch size cannot be set; define dataset() with one sample per item"
         )
     return DatasetSource(
         dataset=loader.dataset,
@@ -174,8 +194,7 @@ def _loader_source(module: ModuleType, make: type, path: str) -> DataSource:
     )
 
 
-def _open_loader(make: type) -> Any:
-    owner: Any = make()
+def _open_loader(owner: Any) -> Any:
     owner.trainer = StandInTrainer()
     owner.prepare_data()
     owner.setup("fit")
@@ -203,8 +222,18 @@ def _own_classes(module: ModuleType, base: str) -> list[type]:
 
 def _derives(one: type, base: str) -> bool:
     """Whether a class extends Lightning's ``base``, told by name so that Lightning need not be imported."""
-    return any(up.__name__ == base and up.__module__.split(".")[0] in _PACKAGES for up in one.__mro__)
+    return any(up.__name__ == base and _is_lightnings(up) for up in one.__mro__)
 
 
-def _is_overridden(one: type, name: str) -> bool:
-    return any(name in vars(up) for up in one.__mro__ if up.__module__.split(".")[0] not in _PACKAGES)
+def _is_users(one: type, base: str) -> bool:
+    """Whether a class is the user's extension of Lightning's ``base``."""
+    return _derives(one, base) and not _is_lightnings(one)
+
+
+def _defines(one: type, method: str) -> bool:
+    """Whether the user's part of a class defines ``method``; Lightning's own only raises."""
+    return any(method in vars(up) for up in one.__mro__ if not _is_lightnings(up))
+
+
+def _is_lightnings(one: type) -> bool:
+    return one.__module__.split(".")[0] in _PACKAGES

@@ -26,7 +26,6 @@ def adapt_plain(module: ModuleType, workload: Workload) -> LoadedWorkload:
             f"{path}: neither batch(size) nor dataset(): define batch(size) that returns one batch of `size`"
             " samples, or dataset() that returns the training set"
         )
-    loss: LossFunction = function_or_none(module, path, "loss") or call_model
     hint, tokens_per_sample, clip_norm = read_settings(module, path)
     return LoadedWorkload(
         workload=workload,
@@ -34,9 +33,15 @@ def adapt_plain(module: ModuleType, workload: Workload) -> LoadedWorkload:
         hint=hint,
         tokens_per_sample=tokens_per_sample,
         clip_norm=clip_norm,
-        build=lambda: Step(_check_model(call_user(path, "model()", model), path), loss).train(),
+        build=lambda: build_plain(module, path, call_user(path, "model()", model)),
         build_optimizer=optimizer_builder(module, path),
     )
+
+
+def build_plain(module: ModuleType, path: str, model: object) -> Step:
+    """The module that ``model()`` made with the file's ``loss``, else with the loss that it returns."""
+    loss: LossFunction = function_or_none(module, path, "loss") or call_model
+    return Step(_check_model(model, path), loss).train()
 
 
 def read_source(module: ModuleType, path: str) -> DataSource | None:
@@ -63,7 +68,8 @@ def optimizer_builder(module: ModuleType, path: str) -> Callable[[Step], torch.o
         made = call_user(path, "optimizer(parameters)", own, trainable(step))
         if not isinstance(made, torch.optim.Optimizer):
             raise TrialsError(
-                f"{path}: optimizer(parameters) returned {type(made).__name__}; it must return a torch.optim.Optimizer"
+                f"{path}: optimizer(parameters) returned {type(made).__name__}; it must return a"
+                " torch.optim.Optimizer"
             )
         return made
 

@@ -1,0 +1,133 @@
+"""How the tables of this folder are scored: errors, conformal intervals and the coverage they reach."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+CONFIDENCE = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One prediction of something measured."""
+
+    group: str  # the workload: left out as a whole when the others set its interval
+    measured: float
+    predicted: float
+    below: float = 1.0  # expected size of the log error when the measured value is smaller, up to a factor
+    above: float = 1.0  # and when it is larger
+
+    @property
+    def error_fraction(self) -> float:
+        """Signed, of the measured value."""
+        return self.predicted / self.measured - 1.0
+
+    @property
+    def log_error(self) -> float:
+        """log(measured / predicted)."""
+        return math.log(self.measured / self.predicted)
+
+    @property
+    def score(self) -> float:
+        """The log error in units of what was expected on its side."""
+        return abs(self.log_error) / (self.above if self.log_error > 0 else self.below)
+
+    @property
+    def scale(self) -> float:
+        """Mean of both sides: the half width of an interval per unit of score."""
+        return 0.5 * (self.below + self.above)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Of intervals whose width the other groups decided."""
+
+    hits: int
+    count: int
+    median_half_width: float  # log units
+
+    def line(self) -> str:
+        """For a table, with the exact 95% confidence interval (Clopper, Pearson 1934)."""
+        low, high = exact_interval(self.hits, self.count)
+        holds = "contains" if low <= CONFIDENCE <= high else "misses"
+        return (
+            f"coverage {self.hits}/{self.count} = {self.hits / self.count:.1%}"
+            f" (95%: {low:.1%} to {high:.1%}, {holds} {CONFIDENCE:.0%});"
+            f" median half width x/{math.exp(self.median_half_width):.2f}"
+        )
+
+
+def default_data() -> Path:
+    """PLANNER_DATA, or ../shared/data beside the checkout; may not exist."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    return Path(os.environ.get("PLANNER_DATA", beside))
+
+
+def data_directory(description: str | None) -> Path:
+    """From the command line, PLANNER_DATA, or ../shared/data beside the checkout."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("data", nargs="?", type=Path, default=default_data(), help="the measured sets")
+    path: Path = parser.parse_args().data
+    if not path.is_dir():
+        parser.error(f"no data at {path}: give the folder, or set PLANNER_DATA")
+    return path
+
+
+def mape(rows: Sequence[Row]) -> float:
+    """Mean absolute error as a fraction of the measured value."""
+    return sum(abs(row.error_fraction) for row in rows) / len(rows)
+
+
+def worst_factor(rows: Sequence[Row]) -> float:
+    """The largest factor, either way, between prediction and measurement."""
+    return math.exp(max(abs(row.log_error) for row in rows))
+
+
+def quantile(scores: Sequence[float], level: float) -> float:
+    """The conformal quantile: the ceil((n+1) level)-th smallest; the largest where n is too small."""
+    ordered = sorted(scores)
+    return ordered[min(len(ordered), math.ceil((len(ordered) + 1) * level)) - 1]
+
+
+def leave_one_group_out(rows: Sequence[Row]) -> Coverage:
+    """Coverage of two-sided intervals whose quantile comes from the other groups only."""
+    hits, widths = 0, []
+    for name in {row.group for row in rows}:
+        limit = quantile([row.score for row in rows if row.group != name], CONFIDENCE)
+        mine = [row for row in rows if row.group == name]
+        hits += sum(row.score <= limit for row in mine)
+        widths += [limit * row.scale for row in mine]
+    return Coverage(hits=hits, count=len(rows), median_half_width=sorted(widths)[len(widths) // 2])
+
+
+def exact_interval(hits: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Clopper-Pearson interval of a share, by bisection of the binomial tails."""
+    tail = (1.0 - confidence) / 2.0
+    low = 0.0 if hits == 0 else _bisect(lambda p: 1.0 - _at_most(hits - 1, count, p) - tail)
+    high = 1.0 if hits == count else _bisect(lambda p: tail - _at_most(hits, count, p))
+    return low, high
+
+
+def _at_most(hits: int, count: int, p: float) -> float:
+    if p in (0.0, 1.0):
+        return 1.0 if p == 0.0 or hits >= count else 0.0
+    log_p, log_q = math.log(p), math.log1p(-p)
+    log_all = math.lgamma(count + 1)
+    terms = (
+        math.exp(log_all - math.lgamma(k + 1) - math.lgamma(count - k + 1) + k * log_p + (count - k) * log_q)
+        for k in range(hits + 1)
+    )
+    return min(1.0, sum(terms))
+
+
+def _bisect(rising: Callable[[float], float]) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return 0.5 * (low + high)

@@ -1,0 +1,209 @@
+"""Prices kept up to date: asked provider by provider, checked, written whole or not at all, aged aloud.
+
+A provider that cannot be read, or comes back empty, keeps the prices it had, and its fault is named. A price
+that cannot be right is quarantined: named, and the price it had before stays in use.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+
+from catalogs.check import Finding, quarantine
+from catalogs.errors import CatalogError
+from catalogs.gpus import GIB, Gpu
+from catalogs.offers import COLUMNS, Offer, Pricing
+from catalogs.sources.imported import Imported, Skipped
+
+#: Spot prices move through the day; price lists are changed by the month.
+STALE_AFTER = {
+    Pricing.SPOT: timedelta(days=1),
+    Pricing.ON_DEMAND: timedelta(days=30),
+    Pricing.RESERVED: timedelta(days=30),
+}
+
+
+#: A price is held against an earlier one of this age at most, so that a lasting change is taken over.
+JUMP_MEMORY = {
+    Pricing.SPOT: timedelta(days=7),
+    Pricing.ON_DEMAND: timedelta(days=90),
+    Pricing.RESERVED: timedelta(days=90),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a provider's prices come from; ``read`` raises CatalogError where it cannot."""
+
+    provider: str
+    read: Callable[[], Imported]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one provider."""
+
+    provider: str
+    fault: str | None  # why its previous prices were kept; None where it was read
+    offer_count: int  # offers of this provider now in use
+    findings: tuple[Finding, ...] = ()  # quarantined
+    skipped: tuple[Skipped, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """The offers to use from now on, and what became of each provider asked."""
+
+    offers: tuple[Offer, ...]
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stale:
+    """Prices of one provider and kind that are older than they should be."""
+
+    provider: str
+    pricing: Pricing
+    offer_count: int
+    oldest: date
+    age_days: int  # of the oldest
+
+    def __str__(self) -> str:
+        """The warning, with what to do."""
+        limit = STALE_AFTER[self.pricing].days
+        return (
+            f"{self.offer_count} {self.pricing.value} prices of {self.provider} are over {limit} day"
+            f"{'s' if limit > 1 else ''} old, the oldest {self.age_days} days ({self.oldest});"
+            " `planner catalog refresh` fetches new ones"
+        )
+
+
+def refresh(
+    sources: Iterable[Source], previous: Iterable[Offer], gpus: Mapping[str, Gpu], today: date
+) -> Refreshed:
+    """Asks every source and replaces its provider's offers; the other providers' offers stay as they were."""
+    before = tuple(previous)
+    current = {one.key: one for one in before}
+    outcomes = []
+    for source in sources:
+        mine = tuple(one for one in before if one.provider == source.provider)
+        try:
+            imported = source.read()
+        except CatalogError as error:
+            outcomes.append(Outcome(provider=source.provider, fault=str(error), offer_count=len(mine)))
+            continue
+        if not imported.offers:
+            fault = "its catalog holds no offer that can be used"
+            outcomes.append(
+                Outcome(
+                    provider=source.provider, fault=fault, offer_count=len(mine), skipped=imported.skipped
+                )
+            )
+            continue
+        recent = [one for one in mine if today - one.as_of <= JUMP_MEMORY[one.pricing]]
+        checked = quarantine(imported.offers, gpus, today, reference=before, previous=recent)
+        suspect = {one.offer.key for one in checked.findings if one.offer}
+        kept = {one.key: one for one in mine if one.key in suspect}
+        kept |= {one.key: one for one in with_known_facts(checked.offers, mine)}
+        current = {key: one for key, one in current.items() if one.provider != source.provider} | kept
+        outcomes.append(
+            Outcome(
+                provider=source.provider,
+                fault=None,
+                offer_count=len(kept),
+                findings=checked.findings,
+                skipped=imported.skipped,
+            )
+        )
+    return Refreshed(offers=tuple(current.values()), outcomes=tuple(outcomes))
+
+
+def with_known_facts(offers: Iterable[Offer], known: Iterable[Offer]) -> tuple[Offer, ...]:
+    """The offers with what a price list leaves out and is known of the same instance type: network and link.
+
+    An interruption rate is taken over for the same region only.
+    """
+    all_known = tuple(known)
+    types = {one.instance_type: one for one in all_known if one.network_bytes_per_s is not None}
+    rates = {one.key: one.interruption_rate_per_hour for one in all_known}
+    completed = []
+    for offer in offers:
+        like = types.get(offer.instance_type)
+        if like is not None and (like.gpu, like.gpu_count) == (offer.gpu, offer.gpu_count):
+            network = offer.network_bytes_per_s or like.network_bytes_per_s
+            offer = replace(offer, network_bytes_per_s=network, gpu_link=like.gpu_link)  # noqa: PLW2901
+        rate = offer.interruption_rate_per_hour or rates.get(offer.key)
+        completed.append(replace(offer, interruption_rate_per_hour=rate))
+    return tuple(completed)
+
+
+def stale(offers: Iterable[Offer], today: date) -> tuple[Stale, ...]:
+    """What is older than STALE_AFTER, by provider and kind of pricing."""
+    old: dict[tuple[str, Pricing], list[date]] = {}
+    for one in offers:
+        if today - one.as_of > STALE_AFTER[one.pricing]:
+            old.setdefault((one.provider, one.pricing), []).append(one.as_of)
+    return tuple(
+        Stale(
+            provider=provider,
+            pricing=pricing,
+            offer_count=len(days),
+            oldest=min(days),
+            age_days=(today - min(days)).days,
+        )
+        for (provider, pricing), days in old.items()
+    )
+
+
+def save_offers(path: Path, offers: Iterable[Offer]) -> None:
+    """Writes the table that ``catalogs.sources.table.read_offers`` reads, whole or not at all.
+
+    A reader, or a crash at any moment, sees the old table or the new one. Raises CatalogError if it cannot
+    be written; the old one is then as it was.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_cells(one) for one in offers)
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8", newline=""
+        ) as file:
+            temporary = file.name
+            file.write(text.getvalue())
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise CatalogError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _cells(one: Offer) -> dict[str, object]:
+    network = one.network_bytes_per_s
+    return {
+        "provider": one.provider,
+        "instance_type": one.instance_type,
+        "gpu": one.gpu,
+        "gpu_count": one.gpu_count,
+        "price_usd_per_hour": one.price_usd_per_hour,
+        "region": one.region,
+        "pricing": one.pricing.value,
+        "vcpus": one.vcpus,
+        "memory_gib": one.memory_bytes / GIB,
+        "gpu_link": one.gpu_link.value,
+        "network_gbit_per_s": None if network is None else network * 8 / 1e9,
+        "billing_increment_s": one.billing_increment_s,
+        "interruption_rate_per_hour": one.interruption_rate_per_hour,
+        "source": one.source,
+        "as_of": one.as_of.isoformat(),
+    }

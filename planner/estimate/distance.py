@@ -1,0 +1,36 @@
+"""How unsure a step from one chip to another is, before conformal calibration: the spread of its log."""
+
+from __future__ import annotations
+
+import math
+
+from planner.estimate.chips import Chip
+from planner.estimate.mix import Ratio
+
+FORMULA_LOG_SPREAD = 0.12  # kernels are tuned for some chips more than for others
+HOST_LOG_SPREAD = 0.45
+"""Hosts differ: the same host-bound step took 1.0 to 2.1 times as long on four machines (Zeus, NCF)."""
+BALANCE_LOG_SPREAD = 0.05  # per e-fold between the chips' ratios of FLOP/s and of bandwidth
+CPU_TO_GPU_LOG_SPREAD = 0.6  # threads, caches and vector units are not in the formula
+CPU_SHARE_LOG_SPREAD = 0.2  # per e-fold of a CPU's vCPUs: threads scale imperfectly
+
+
+def chip_log_spread(source: Chip, target: Chip, ratio: Ratio, host_share: float) -> float:
+    """Of predicting time on ``target`` from time on ``source``.
+
+    Args:
+        source: where it was measured.
+        target: where it is asked for.
+        ratio: between the two, with the spread of what the workload may be made of.
+        host_share: of the predicted time, that no chip shortens.
+    """
+    compute = math.log(target.sustained_flop_per_s / source.sustained_flop_per_s)
+    memory = math.log(target.bytes_per_s / source.bytes_per_s)
+    parts = [ratio.log_spread, FORMULA_LOG_SPREAD, BALANCE_LOG_SPREAD * abs(compute - memory)]
+    if source.gpu != target.gpu:
+        parts.append(HOST_LOG_SPREAD * host_share)
+    if source.is_cpu != target.is_cpu:
+        parts.append(CPU_TO_GPU_LOG_SPREAD)
+    elif source.is_cpu:
+        parts.append(CPU_SHARE_LOG_SPREAD * abs(memory))
+    return math.hypot(*parts)

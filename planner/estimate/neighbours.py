@@ -1,0 +1,55 @@
+"""Other workloads as witnesses: each measured on two chips, it says how wrong `mix` is between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from catalogs.gpus import Gpu
+from planner.estimate.compute import Compute, Start, fit_compute, passage_of
+from planner.estimate.measured import sources_of
+from planner.estimate.peers import Witness, Witnesses, hear
+from planner.estimate.workers import reduce_to_one
+from trials.trial import Measurement
+
+PairOfChips = tuple[str, str]
+
+
+def witnesses_of(
+    peers: Mapping[str, Sequence[Measurement]], gpus: Mapping[str, Gpu], *, is_training: bool = True
+) -> dict[PairOfChips, Witnesses]:
+    """By source and target chip, what workloads measured on both have to say."""
+    found: dict[PairOfChips, list[Witness]] = {}
+    for workload, measurements in peers.items():
+        starts = reduce_to_one(sources_of(measurements, gpus), None)
+        for source_gpu in sorted({one.chip.gpu for one in starts}):
+            known = [one for one in starts if one.chip.gpu == source_gpu]
+            compute = fit_compute(known, {}, is_training=is_training)
+            for before in known:
+                for after in starts:
+                    if after.chip.gpu != source_gpu and _is_alike(before, after):
+                        pair = (source_gpu, after.chip.gpu)
+                        found.setdefault(pair, []).extend(_between(workload, before, after, compute))
+    return {pair: hear(witnesses) for pair, witnesses in found.items() if witnesses}
+
+
+def _between(workload: str, before: Start, after: Start, compute: Compute) -> list[Witness]:
+    """One witness per batch size that both chips were measured at."""
+    setting = before.source.setting
+    mix = compute.mixes[(setting.is_checkpointed, setting.is_compiled)]
+    sizes = sorted(set(before.source.line.micro_batch_sizes) & set(after.source.line.micro_batch_sizes))
+    witnesses = []
+    for size in sizes:
+        source_s, target_s = before.micro_batch_s(size), after.micro_batch_s(size)
+        passage = passage_of(mix, before.chip, after.chip, size, source_s)
+        witnesses.append(
+            Witness(passage=replace(passage, workload=workload), true_log_ratio=math.log(target_s / source_s))
+        )
+    return witnesses
+
+
+def _is_alike(one: Start, other: Start) -> bool:
+    """Whether two settings differ in the chip only."""
+    mine, yours = one.source.setting, other.source.setting
+    return replace(mine, gpu=yours.gpu, vcpus=yours.vcpus) == yours

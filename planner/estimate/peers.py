@@ -1,0 +1,108 @@
+"""What other workloads, measured on two chips, say about the way from one chip to the other.
+
+Two corrections are learned for each pair of chips and added to the ratio that `mix` predicts: one of the
+host's share of a step (machines have hosts of their own) and one of the GPU's (clocks, drivers, kernels
+tuned for one chip). Both are believed to be small, and each workload speaks once, the louder the more its
+step resembles the one asked about.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+HOST_PRIOR_LOG_SPREAD = 0.5  # hosts of different machines
+GPU_PRIOR_LOG_SPREAD = 0.15  # of the GPU's share
+NOISE_LOG_SPREAD = 0.2  # of one workload's ratio about the corrected prediction
+OTHER_KIND_WEIGHT = 0.1  # of a workload in another precision or mode
+LIKENESS_LOG_SCALE = 2.0  # step times this far apart (e-folds) weigh 1/e
+
+_HOST, _GPU = (
+    one.ravel() for one in np.meshgrid(np.linspace(-1.2, 1.2, 25), np.linspace(-1.0, 1.0, 25), indexing="ij")
+)
+_LOG_PRIOR = -0.5 * ((_HOST / HOST_PRIOR_LOG_SPREAD) ** 2 + (_GPU / GPU_PRIOR_LOG_SPREAD) ** 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A workload's way from one chip to another as `mix` predicts it."""
+
+    workload: str
+    kind: str  # precision and mode: what makes workloads comparable
+    source_s: float  # measured micro batch time on the source
+    log_ratio: float  # predicted
+    host_share: float  # of the source's time
+    gpu_ratio: float  # of the rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """A passage whose end was measured too."""
+
+    passage: Passage
+    true_log_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Witnesses:
+    """All that is known about one pair of chips, ready to be asked."""
+
+    witnesses: tuple[Witness, ...]
+    _losses: Vector  # of every witness under every pair of corrections
+
+    def corrected(self, passage: Passage, *, without: str = "") -> float:
+        """The log ratio of ``passage`` as the witnesses correct it.
+
+        Args:
+            passage: of the workload asked about.
+            without: a workload whose witnesses are not heard.
+        """
+        weights = self._weights(passage, without)
+        if not weights.any():
+            return passage.log_ratio
+        score = _LOG_PRIOR - weights @ self._losses
+        belief = np.exp(score - score.max())
+        belief /= belief.sum()
+        return float(_moved(passage, np.array([belief @ _HOST]), np.array([belief @ _GPU]))[0])
+
+    def _weights(self, passage: Passage, without: str) -> Vector:
+        heard = [one.passage for one in self.witnesses]
+        spoken: dict[tuple[str, str], int] = {}
+        for one in heard:
+            spoken[one.workload, one.kind] = spoken.get((one.workload, one.kind), 0) + 1
+        return np.array(
+            [
+                0.0
+                if one.workload in (without, passage.workload)
+                else (1.0 if one.kind == passage.kind else OTHER_KIND_WEIGHT)
+                * math.exp(-abs(math.log(one.source_s / passage.source_s)) / LIKENESS_LOG_SCALE)
+                / spoken[one.workload, one.kind]
+                for one in heard
+            ]
+        )
+
+
+def hear(witnesses: Sequence[Witness]) -> Witnesses:
+    """Witnesses of one pair of chips (at least one)."""
+    losses = np.stack([_loss(one.true_log_ratio - _moved(one.passage, _HOST, _GPU)) for one in witnesses])
+    return Witnesses(tuple(witnesses), losses)
+
+
+def _moved(passage: Passage, host: Vector, gpu: Vector) -> Vector:
+    """The passage's log ratio under corrections of the host's and the GPU's share."""
+    hosts, gpus = passage.host_share, (1.0 - passage.host_share) * passage.gpu_ratio
+    moved: Vector = passage.log_ratio + np.log((hosts * np.exp(host) + gpus * np.exp(gpu)) / (hosts + gpus))
+    return moved
+
+
+def _loss(error: Vector) -> Vector:
+    """Huber's: outliers count linearly."""
+    size = np.abs(error) / NOISE_LOG_SPREAD
+    loss: Vector = np.where(size < 1.0, 0.5 * size**2, size - 0.5)
+    return loss

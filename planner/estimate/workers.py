@@ -1,0 +1,156 @@
+"""From one worker to several, and back: the joint between `compute` and `scaling`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.estimate.chips import chip_of
+from planner.estimate.collectives import Group, fabric_of
+from planner.estimate.compute import Alone, Compute, Start
+from planner.estimate.measured import Source
+from planner.estimate.scaling import (
+    SCORE_QUANTILES,
+    ScalingModel,
+    ScalingPoint,
+    WorkerStep,
+    fit_scaling,
+)
+from planner.estimate.traffic import Traffic, ddp_traffic, fsdp2_traffic
+from planner.estimate.values import Hardware
+from trials.profile import WorkloadProfile
+from trials.trial import Parallelism, TrialConfig
+
+_FP32_BYTES = 4  # the optimizer holds fp32 parameters, and FSDP2 gathers and reduces them so
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """A step of several workers, and how far it may lie off because of them."""
+
+    step_s: float
+    log_below: float  # in units of `scaling_multiplier`
+    log_above: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """Scaling of one workload; made by `fit_workers`."""
+
+    traffic: Mapping[Parallelism, Traffic]
+    models: Mapping[tuple[str, Parallelism], ScalingModel]  # by GPU, where several workers were measured
+    measured_counts: Mapping[tuple[str, Parallelism], int]  # the largest
+
+    def step(self, alone: Alone, config: TrialConfig, hardware: Hardware) -> Together:
+        """Of ``config`` on ``hardware``, from what one worker takes."""
+        if config.gpu_count == 1 or config.parallelism is Parallelism.SINGLE:
+            return Together(config.accumulation * alone.micro_batch_s + alone.optimizer_s, 0.0, 0.0)
+        work = WorkerStep(
+            micro_batch_s=alone.micro_batch_s,
+            accumulation=config.accumulation,
+            per_step_s=alone.optimizer_s,
+        )
+        key = (config.gpu, config.parallelism)
+        fabric = fabric_of(hardware)
+        model = self.models.get(key)
+        if model is None:
+            model = fit_scaling([], config.parallelism, self.traffic[config.parallelism], fabric)
+        group = Group(rank_count=config.gpu_count, node_count=config.node_count)
+        below, above = model.error_scale(
+            work, group, measured_count=self.measured_counts.get(key, 1), fabric=fabric
+        )
+        return Together(model.step_s(work, group, fabric), below, above)
+
+
+def scaling_multiplier(confidence: float) -> float:
+    """What the two log errors of `Together` are multiplied with for an interval of ``confidence``."""
+    return float(np.interp(confidence, list(SCORE_QUANTILES), list(SCORE_QUANTILES.values())))
+
+
+def reduce_to_one(sources: Sequence[Source], profile: WorkloadProfile | None) -> tuple[Start, ...]:
+    """Measured settings as one worker would take them; those of a chip without the unit are left out."""
+    traffic = _traffic(profile)
+    starts = []
+    for one in sources:
+        chip = chip_of(one.config, one.hardware)
+        if chip is not None:
+            starts.append(Start(one, chip, _synchronisation_s(one, traffic)))
+    return tuple(starts)
+
+
+def fit_workers(sources: Sequence[Source], compute: Compute, profile: WorkloadProfile | None) -> Workers:
+    """Scaling models of the chips that several workers were measured on."""
+    traffic = _traffic(profile)
+    groups: dict[tuple[str, Parallelism], list[Source]] = {}
+    for one in sources:
+        if one.setting.gpu_count > 1 and one.setting.parallelism is not Parallelism.SINGLE:
+            groups.setdefault((one.setting.gpu, one.setting.parallelism), []).append(one)
+    alone = Compute(
+        starts=tuple(one for one in compute.starts if one.source.setting.gpu_count == 1),
+        mixes=compute.mixes,
+        traced=compute.traced,
+        witnesses=compute.witnesses,
+    )
+    models = {}
+    for key, group in groups.items():
+        points = [point for one in group for point in _points(one, alone)]
+        if points:
+            models[key] = fit_scaling(points, key[1], traffic[key[1]], fabric_of(group[0].hardware))
+    counts = {key: max(one.setting.gpu_count for one in group) for key, group in groups.items()}
+    return Workers(traffic=traffic, models=models, measured_counts=counts)
+
+
+def _points(source: Source, alone: Compute) -> list[ScalingPoint]:
+    """The ends of a setting's line, where one worker of the same chip was measured."""
+    line, points = source.line, []
+    if not any(one.source.setting.gpu == source.setting.gpu for one in alone.starts):
+        return []
+    for size in sorted({line.micro_batch_sizes[0], line.micro_batch_sizes[-1]}):
+        for accumulation in sorted({line.accumulations[0], line.accumulations[-1]}):
+            one = alone.alone(source.config_at(size, accumulation), source.hardware)
+            if one is None:
+                continue
+            work = WorkerStep(
+                micro_batch_s=one.micro_batch_s, accumulation=accumulation, per_step_s=one.optimizer_s
+            )
+            group = Group(rank_count=source.setting.gpu_count, node_count=source.setting.node_count)
+            step_s = line.step_time_s(size, accumulation)
+            points.append(ScalingPoint(work=work, group=group, step_s=step_s))
+    return points
+
+
+def _synchronisation_s(source: Source, traffic: Mapping[Parallelism, Traffic]) -> float:
+    """Exposed synchronisation per micro batch of a measured setting, by the link's figures.
+
+    DDP pays it once per step, so the line already holds it in its fixed part where several accumulation
+    counts were measured.
+    """
+    setting, line = source.setting, source.line
+    if setting.gpu_count == 1 or setting.parallelism is Parallelism.SINGLE:
+        return 0.0
+    if setting.parallelism is Parallelism.DDP and len(line.accumulations) > 1:
+        return 0.0
+    fabric = fabric_of(source.hardware)
+    model = fit_scaling([], setting.parallelism, traffic[setting.parallelism], fabric)
+    size, accumulation = line.micro_batch_sizes[-1], line.accumulations[-1]
+    step_s = line.step_time_s(size, accumulation)
+    work = WorkerStep(micro_batch_s=0.0, accumulation=accumulation, per_step_s=line.optimizer_s)
+    group = Group(rank_count=setting.gpu_count, node_count=setting.node_count)
+    return max(0.0, line.micro_batch_s(size) - model.micro_batch_s(step_s, work, group))
+
+
+def _traffic(profile: WorkloadProfile | None) -> dict[Parallelism, Traffic]:
+    if profile is None:
+        unknown = Traffic(gradient_bytes=None)
+        return {Parallelism.DDP: unknown, Parallelism.FSDP2: unknown}
+    return {
+        Parallelism.DDP: ddp_traffic(profile.trainable_parameter_count),
+        Parallelism.FSDP2: fsdp2_traffic(
+            profile.parameter_count,
+            profile.block_count,
+            bytes_per_parameter=_FP32_BYTES,
+            bytes_per_gradient=_FP32_BYTES,
+        ),
+    }

@@ -1,0 +1,94 @@
+"""What the reader must know before acting, and which trial would make the answer surer."""
+
+from __future__ import annotations
+
+from catalogs.gpus import DeviceKind
+from planner.explain import UsefulTrial
+from planner.recommend import Recommendation, StalePrices
+from planner.reports import formats
+from planner.reports.report import Report
+
+
+def first_warning(report: Report) -> str:
+    """That no GPU was measured, and which trial would help most; said before the answer. "" otherwise."""
+    return _not_measured(report.recommendation)
+
+
+def warnings(report: Report) -> tuple[str, ...]:
+    """What else the reader must know before acting."""
+    answer = report.recommendation
+    found = (
+        *(f"{name} was measured, but no offer in the catalog has it." for name in answer.unpriced_gpus),
+        *(f"Not used: {one}" for one in answer.unmatched_devices),
+        _stale(answer.stale_prices),
+        *(f"The plan is on {note}." for note in (answer.best.notes if answer.best else ()) if "spot" in note),
+        "What the sweep cost is unknown, since its devices have no price; the budget is held against the "
+        "run alone."
+        if answer.sweep_usd is None and answer.target.budget_usd is not None
+        else "",
+    )
+    return tuple(one for one in found if one)
+
+
+def next_step(report: Report) -> str:
+    """The trial that would make the answer surer; "" where the first warning says it, or none would."""
+    answer = report.recommendation
+    if answer.useful_trial is None or not answer.is_gpu_measured:
+        return ""
+    return f"To be surer: {trial_advice(answer.useful_trial)}"
+
+
+def trial_advice(trial: UsefulTrial) -> str:
+    """Which trial would help most, with its price and its worth."""
+    saving_usd = trial.expected_saving_usd
+    if saving_usd is None:
+        worth = "the result would tell whether it fits after all"
+    elif saving_usd > trial.cost_usd:
+        worth = f"knowing the result is expected to save {formats.usd(saving_usd)} on this run"
+    else:
+        worth = "on a run of this size knowing the result is not expected to save that much"
+    return (
+        f"the trial that would help most is {formats.duration(trial.trial_s)} on {trial.offer.gpu} "
+        f"({trial.offer.instance_type} from {trial.offer.provider}, {trial.offer.pricing}) for about "
+        f"{formats.usd(trial.cost_usd)}. The best plan there is now believed to cost "
+        f"{formats.interval(trial.plan.cost_usd, formats.usd)}; {worth}."
+    )
+
+
+def _not_measured(answer: Recommendation) -> str:
+    """Where some GPU was measured, each plan's basis says whether its own was."""
+    if answer.is_gpu_measured or not any(one.hardware.gpu.kind is DeviceKind.GPU for one in answer.plans):
+        return ""
+    if answer.measured_gpus:
+        text = (
+            f"No GPU was measured: every GPU figure is predicted from trials on "
+            f"{', '.join(answer.measured_gpus)} and the chips' data sheets, with wide intervals."
+        )
+    else:
+        text = (
+            "Nothing was measured: every figure is predicted from the operations of one step and the chips' "
+            "data sheets, with wide intervals."
+        )
+    if answer.useful_trial is None:
+        return text
+    advice = trial_advice(answer.useful_trial)
+    return f"{text} {advice[0].upper()}{advice[1:]}"
+
+
+def _stale(stale: StalePrices | None) -> str:
+    if stale is None:
+        return ""
+    on_demand = formats.counted(stale.on_demand_count, "on-demand or reserved price")
+    spot = formats.counted(stale.spot_count, "spot price")
+    parts = (
+        f"{on_demand} {_are(stale.on_demand_count)} over 30 days old" if stale.on_demand_count else "",
+        f"{spot} {_are(stale.spot_count)} over a day old" if stale.spot_count else "",
+    )
+    return (
+        f"{' and '.join(one for one in parts if one)} (the oldest from {formats.day(stale.oldest)}): check "
+        "the price before renting."
+    )
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

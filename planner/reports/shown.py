@@ -1,0 +1,42 @@
+"""What a table has room for: the rows of plans and the cells of trials."""
+
+from __future__ import annotations
+
+from planner.plan import Plan
+from planner.recommend import Recommendation
+from planner.reports import formats, labels
+from planner.reports.labels import devices
+from planner.reports.report import Report, TrialRecord
+from trials.trial import Measurement
+
+
+def shown_plans(answer: Recommendation, count: int) -> tuple[Plan, ...]:
+    """The cheapest plan of each device type and number, ``count`` in all, the best one always among them."""
+    first: dict[str, Plan] = {}
+    for plan in answer.plans:
+        first.setdefault(devices(plan), plan)
+    if answer.best is not None:
+        first[devices(answer.best)] = answer.best
+    in_order = sorted(first.values(), key=lambda one: one.rank)
+    shown = in_order[:count]
+    if answer.best is not None and answer.best not in shown:
+        shown = [*shown[:-1], answer.best]
+    return tuple(shown)
+
+
+def trial_cells(report: Report, record: TrialRecord) -> tuple[str, ...]:
+    """A trial's row of a table: number, device, batch, technique, throughput, peak memory, outcome."""
+    outcome = record.outcome
+    throughput, peak = "", ""
+    if isinstance(outcome, Measurement):
+        throughput = formats.rate(outcome.throughput_per_s, report.profile.tokens_per_sample)
+        peak = formats.size(outcome.peak_memory_bytes)
+    return (
+        str(record.number),
+        formats.times(outcome.config.gpu_count, outcome.config.gpu),
+        labels.split(outcome.config),
+        labels.technique(outcome.config),
+        throughput,
+        peak,
+        labels.outcome(outcome),
+    )

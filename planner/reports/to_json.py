@@ -1,0 +1,240 @@
+"""The report for machines: base units named in the keys, and a schema version.
+
+Seconds, bytes, dollars and fractions, nothing rounded; null is unknown. An estimate is an object of low,
+expected, high and basis. Every key is written here on purpose: the schema does not follow internal names.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from catalogs.gpus import DeviceKind
+from catalogs.offers import Offer
+from planner.explain import Comparison, Shortfall, UsefulTrial
+from planner.plan import Filters, Plan
+from planner.recommend import Recommendation
+from planner.reports import words
+from planner.reports.cautions import first_warning, warnings
+from planner.reports.report import Report
+from planner.reports.trials_to_json import (
+    config_json,
+    curve_json,
+    environment_json,
+    estimate_json,
+    trial_json,
+)
+from planner.reports.why import explanation
+
+SCHEMA_VERSION = 1  # raised when a key changes its meaning or goes; new keys do not raise it
+
+
+def to_json(report: Report) -> str:
+    """JSON text, one line for each key and each item of a list."""
+    parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in _document(report).items()]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _document(report: Report) -> dict[str, Any]:
+    answer = report.recommendation
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "planner_version": report.planner_version,
+        "generated_at": report.generated_at.isoformat(),
+        "study": report.study,
+        "status": _status(answer),
+        "headline": words.headline(answer),
+        "explanation": explanation(answer),
+        "warnings": [one for one in (first_warning(report), *warnings(report)) if one],
+        "workload": _workload(report),
+        "target": {
+            "samples": answer.target.samples,
+            "global_batch_size": answer.target.global_batch_size,
+            "step_count": answer.target.step_count,
+            "tokens_per_sample": answer.target.tokens_per_sample,
+            "budget_usd": answer.target.budget_usd,
+            "deadline_s": answer.target.deadline_s,
+        },
+        "confidence_fraction": answer.confidence,
+        "provisioning_s": answer.provisioning_s,
+        "winner": _plan(answer.winner),
+        "nearest": _plan(answer.nearest),
+        "shortfall": _shortfall(answer.shortfall),
+        "comparison": _comparison(answer.comparison),
+        "useful_trial": _useful_trial(answer.useful_trial),
+        "frontier_ranks": [one.rank for one in answer.frontier],
+        "is_gpu_measured": answer.is_gpu_measured,
+        "measured_devices": list(answer.measured_gpus),
+        "unpriced_devices": list(answer.unpriced_gpus),
+        "unmatched_devices": list(answer.unmatched_devices),
+        "filters": _filters(answer.filters),
+        "offer_count": answer.offer_count,
+        "set_aside": [{"reason": one.reason, "offer_count": one.offer_count} for one in answer.set_aside],
+        "least_memory": _least_memory(answer),
+        "stale_prices": _stale_prices(answer),
+        "sweep": {
+            "spent_usd": report.sweep.spent_usd,
+            "wall_s": report.sweep.wall_s,
+            "stopped_because": report.sweep.stopped_because,
+            "trial_count": len(report.trials),
+            "failure_count": len(report.failures),
+        },
+        "exclusions": [{"knob": one.knob, "reason": one.reason} for one in report.exclusions],
+        "notes": list(report.notes),
+        "environments": [environment_json(one) for one in report.environments],
+        "trials": [trial_json(one) for one in report.trials],
+        "curves": [curve_json(one) for one in report.curves],
+        "plans": [_plan_row(one) for one in answer.plans],
+    }
+
+
+def _status(answer: Recommendation) -> str:
+    if answer.winner is not None:
+        return "plan"
+    return "nothing fits" if answer.nearest is not None else "no plan"
+
+
+def _workload(report: Report) -> dict[str, Any]:
+    profile = report.profile
+    return {
+        "path": report.workload.path,
+        "sha256": report.workload.sha256,
+        "adapter": profile.adapter.value,
+        "parameter_count": profile.parameter_count,
+        "trainable_parameter_count": profile.trainable_parameter_count,
+        "sample_shape": profile.sample_shape,
+        "dataset_size": profile.dataset_size,
+    }
+
+
+def _plan(plan: Plan | None) -> dict[str, Any] | None:
+    """A plan with its bill and its notes."""
+    if plan is None:
+        return None
+    terms = [
+        {
+            "name": one.name,
+            "low_usd": one.low_usd,
+            "expected_usd": one.expected_usd,
+            "high_usd": one.high_usd,
+            "formula": one.formula,
+        }
+        for one in plan.breakdown.terms
+    ]
+    return {**_plan_row(plan), "breakdown": terms, "notes": list(plan.notes)}
+
+
+def _plan_row(plan: Plan) -> dict[str, Any]:
+    return {
+        "rank": plan.rank,
+        "offer": _offer(plan.offer),
+        "instance_count": plan.instance_count,
+        "device_count": plan.device_count,
+        "price_usd_per_hour": plan.price_usd_per_hour,
+        "configuration": config_json(plan.config),
+        "basis": plan.basis.value,
+        "step_time_s": estimate_json(plan.step_time_s),
+        "throughput_samples_per_s": estimate_json(plan.throughput_per_s),
+        "duration_s": estimate_json(plan.duration_s),
+        "cost_usd": estimate_json(plan.cost_usd),
+        "total_with_sweep_usd": estimate_json(plan.total_usd),
+        "peak_memory_bytes": estimate_json(plan.peak_memory_bytes),
+        "memory_bytes": plan.memory_bytes,
+        "memory_headroom_fraction": plan.memory_headroom_fraction,
+        "is_within_budget": plan.is_within_budget,
+        "is_within_deadline": plan.is_within_deadline,
+        "is_tied_with_best": plan.is_tied_with_best,
+    }
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    return {
+        "provider": offer.provider,
+        "instance_type": offer.instance_type,
+        "region": offer.region,
+        "pricing": offer.pricing.value,
+        "device": offer.gpu,
+        "device_count": offer.gpu_count,
+        "vcpus": offer.vcpus,
+        "memory_bytes": offer.memory_bytes,
+        "price_usd_per_hour": offer.price_usd_per_hour,
+        "billing_increment_s": offer.billing_increment_s,
+        "as_of": offer.as_of.isoformat(),
+        "source": offer.source,
+    }
+
+
+def _shortfall(one: Shortfall | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {
+        "needed_budget_usd": one.budget_usd,
+        "needed_deadline_s": one.deadline_s,
+        "samples_that_fit": one.samples,
+        "is_within_at_expected": one.is_within_at_expected,
+    }
+
+
+def _comparison(one: Comparison | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {
+        "runner_up_rank": one.runner_up.rank if one.runner_up else None,
+        "extra_usd": one.extra_usd,
+        "speed_ratio": one.speed_ratio,
+        "price_ratio": one.price_ratio,
+        "is_tie": one.is_tie,
+        "passed_over_count": one.passed_over_count,
+        "passed_over_rank": one.passed_over.rank if one.passed_over else None,
+    }
+
+
+def _useful_trial(one: UsefulTrial | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {
+        "device": one.offer.gpu,
+        "is_gpu": one.plan.hardware.gpu.kind is DeviceKind.GPU,
+        "offer": _offer(one.offer),
+        "trial_s": one.trial_s,
+        "cost_usd": one.cost_usd,
+        "expected_saving_usd": one.expected_saving_usd,
+        "settles_rank": one.plan.rank,
+    }
+
+
+def _filters(filters: Filters) -> dict[str, Any]:
+    return {
+        "providers": sorted(filters.providers),
+        "regions": sorted(filters.regions),
+        "devices": sorted(filters.gpus),
+        "is_spot": filters.is_spot,
+    }
+
+
+def _least_memory(answer: Recommendation) -> dict[str, Any] | None:
+    least = answer.least_memory
+    if least is None:
+        return None
+    return {"needed_bytes": least.needed_bytes, "memory_bytes": least.memory_bytes}
+
+
+def _stale_prices(answer: Recommendation) -> dict[str, Any] | None:
+    stale = answer.stale_prices
+    if stale is None:
+        return None
+    return {
+        "on_demand_count": stale.on_demand_count,
+        "spot_count": stale.spot_count,
+        "oldest": stale.oldest.isoformat(),
+    }
+
+
+def _lines(value: object) -> str:
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(_dumps(one) for one in value) + "\n]"
+    return _dumps(value)
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

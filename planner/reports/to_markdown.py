@@ -1,0 +1,96 @@
+"""The report as Markdown, for pull requests, issues and wikis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from planner.plan import Plan
+from planner.reports import formats, labels, provenance, words
+from planner.reports.cautions import first_warning, next_step, warnings
+from planner.reports.report import Report
+from planner.reports.shown import shown_plans, trial_cells
+from planner.reports.why import explanation
+
+PLANS_SHOWN = 12
+_SPECIAL = str.maketrans({one: f"\\{one}" for one in "\\`*_{}[]<>|#"})
+
+
+def to_markdown(report: Report) -> str:
+    """The same content as the other outputs, in GitHub's dialect."""
+    answer = report.recommendation
+    best = answer.winner
+    sections = [
+        f"> **Note:** {_text(first_warning(report))}" if first_warning(report) else "",
+        f"# {_text(words.headline(answer))}",
+        _text(labels.place(best)) if best else "",
+        "\n>\n".join(f"> **Note:** {_text(one)}" for one in warnings(report)),
+        _table(("", ""), [(_text(name), _text(value)) for name, value in words.facts(report, best)])
+        if best
+        else "",
+        f"## {'Why this one' if best else 'What would have to give'}",
+        _text(explanation(answer)),
+        _text(next_step(report)),
+        *(_plans(report) if answer.plans else ()),
+        *(_breakdown(best) if best else ()),
+        *(_trials(report) if report.trials else ()),
+        *(_exclusions(report) if report.exclusions else ()),
+        "## Where the numbers come from",
+        "\n".join(
+            f"- {_text(one)}" for one in (*provenance.sweep_lines(report), *provenance.small_print(report))
+        ),
+    ]
+    return "\n\n".join(one for one in sections if one) + "\n"
+
+
+def _plans(report: Report) -> tuple[str, ...]:
+    answer = report.recommendation
+    head = ("#", "Devices", "Offer", "Time", "Cost", formats.percent(answer.confidence), "Speed is", "Limits")
+    rows = [
+        (
+            str(plan.rank),
+            labels.devices(plan),
+            f"{plan.offer.instance_type}, {labels.offer(plan)}",
+            formats.duration(plan.duration_s.expected),
+            formats.usd(plan.cost_usd.expected),
+            formats.span(plan.cost_usd, formats.usd),
+            plan.basis.value,
+            f"{labels.fit(plan)}{', tie' if plan.is_tied_with_best else ''}",
+        )
+        for plan in shown_plans(answer, PLANS_SHOWN)
+    ]
+    return ("## Plans", _table(head, [tuple(_text(cell) for cell in row) for row in rows]))
+
+
+def _breakdown(plan: Plan) -> tuple[str, ...]:
+    terms = plan.breakdown.terms
+    amounts, total = formats.usd_terms([one.expected_usd for one in terms], plan.breakdown.total_usd.expected)
+    rows = [
+        (_text(term.name), amount, _text(term.formula)) for term, amount in zip(terms, amounts, strict=True)
+    ]
+    return (
+        "## What the cost is made of",
+        _table(("Term", "Expected", "How"), [*rows, ("**total**", f"**{total}**", "")]),
+    )
+
+
+def _trials(report: Report) -> tuple[str, ...]:
+    head = ("#", "Device", "Batch", "Technique", "Throughput", "Peak memory", "Outcome")
+    rows = [tuple(_text(cell) for cell in trial_cells(report, one)) for one in report.trials]
+    return ("## Trials", _table(head, rows))
+
+
+def _exclusions(report: Report) -> tuple[str, ...]:
+    return (
+        "## Not tried",
+        "\n".join(f"- {_text(one.knob)}: {_text(one.reason)}" for one in report.exclusions),
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(text: str) -> str:
+    """Plain text: what Markdown or HTML would take for markup is escaped, lines are joined."""
+    return " ".join(text.split()).translate(_SPECIAL)

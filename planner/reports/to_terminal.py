@@ -1,0 +1,154 @@
+"""The report in a terminal: reads well in 100 columns and without colour."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from planner.plan import Plan
+from planner.reports import formats, labels, provenance, words
+from planner.reports.cautions import first_warning, next_step, warnings
+from planner.reports.report import Report
+from planner.reports.shown import shown_plans, trial_cells
+from planner.reports.why import explanation
+
+PLANS_SHOWN = 8
+TRIALS_SHOWN = 12
+TIE = "\N{ALMOST EQUAL TO}"
+EXCLUSIONS_SHOWN = 12
+
+
+def to_terminal(report: Report, console: Console) -> None:
+    """Print the report: the answer first, what it rests on after it."""
+    answer = report.recommendation
+    console.print()
+    _print_warning(first_warning(report), console)
+    console.print(Text(words.headline(answer), style="bold"))
+    if answer.winner is not None:
+        console.print(Text(labels.place(answer.winner)))
+    console.print()
+    for warning in warnings(report):
+        _print_warning(warning, console)
+    if answer.winner is not None:
+        _print_answer(report, answer.winner, console)
+    _print_paragraph(explanation(answer), console)
+    if next_step(report):
+        _print_paragraph(next_step(report), console)
+    if answer.plans:
+        console.print(_plan_table(report))
+        console.print(Text(_plans_note(report), style="dim"))
+        console.print()
+    if report.trials:
+        console.print(_trial_table(report))
+        _print_more(len(report.trials) - TRIALS_SHOWN, "trials", console)
+    _print_rest(report, console)
+
+
+def _print_warning(warning: str, console: Console) -> None:
+    if warning:
+        console.print(_hanging(Text("!", style="bold yellow"), Text(warning)))
+        console.print()
+
+
+def _print_answer(report: Report, plan: Plan, console: Console) -> None:
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for name, text in words.facts(report, plan):
+        facts.add_row(Text(name), Text(text))
+    console.print(facts)
+    console.print()
+
+
+def _print_paragraph(text: str, console: Console) -> None:
+    console.print(Text(text))
+    console.print()
+
+
+def _plan_table(report: Report) -> Table:
+    answer = report.recommendation
+    plans = shown_plans(answer, PLANS_SHOWN)
+    has_limits = not all(one.is_within_limits for one in plans)
+    table = _table("The cheapest plan of each device type and count")
+    table.add_column("rank", justify="right", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("device", min_width=12, overflow="fold")
+    table.add_column("offer", min_width=13, overflow="fold")
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("cost", justify="right", no_wrap=True)
+    table.add_column(formats.percent(answer.confidence), no_wrap=True)
+    table.add_column("speed is", no_wrap=True)
+    if has_limits:
+        table.add_column("limits")
+    for plan in plans:
+        is_best = answer.best is not None and plan.rank == answer.best.rank
+        cells = (
+            f"{TIE} {plan.rank}" if plan.is_tied_with_best else str(plan.rank),
+            *labels.device_parts(plan),
+            labels.offer(plan),
+            formats.duration(plan.duration_s.expected),
+            formats.usd(plan.cost_usd.expected),
+            formats.span(plan.cost_usd, formats.usd),
+            plan.basis.value,
+            *((labels.fit(plan),) if has_limits else ()),
+        )
+        table.add_row(*(Text(one) for one in cells), style="bold" if is_best else "")
+    return table
+
+
+def _plans_note(report: Report) -> str:
+    answer = report.recommendation
+    is_tied = any(one.is_tied_with_best for one in shown_plans(answer, PLANS_SHOWN))
+    return (
+        f"{formats.counted(len(answer.plans), 'plan')} in all. Cost is that of the run, with "
+        f"{formats.duration(answer.provisioning_s)} of provisioning; limits are held against the high ends."
+        + (f" {TIE} cannot be told apart from the best plan in cost." if is_tied else "")
+    )
+
+
+def _trial_table(report: Report) -> Table:
+    table = _table(f"Trials ({len(report.trials)} in all, the latest last)")
+    table.add_column("#", justify="right")
+    table.add_column("device", no_wrap=True)
+    table.add_column("batch", no_wrap=True)
+    table.add_column("technique")
+    table.add_column("throughput", justify="right", no_wrap=True)
+    table.add_column("peak memory", justify="right", no_wrap=True)
+    table.add_column("outcome", overflow="fold")
+    for record in report.trials[-TRIALS_SHOWN:]:
+        table.add_row(*(Text(cell) for cell in trial_cells(report, record)))
+    return table
+
+
+def _print_rest(report: Report, console: Console) -> None:
+    if report.exclusions:
+        console.print(Text("Not tried", style="bold"))
+        for one in report.exclusions[:EXCLUSIONS_SHOWN]:
+            console.print(_hanging(Text("-"), Text(f"{one.knob}: {one.reason}")))
+        _print_more(len(report.exclusions) - EXCLUSIONS_SHOWN, "knobs", console)
+        console.print()
+    for line in (*provenance.sweep_lines(report), *provenance.small_print(report)):
+        console.print(Text(line, style="dim"))
+
+
+def _print_more(count: int, what: str, console: Console) -> None:
+    if count > 0:
+        console.print(Text(f"{count} more {what} in report.html and report.json", style="dim"))
+        console.print()
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False,
+        show_edge=False, padding=(0, 1), header_style="dim",
+    )  # fmt: skip
+
+
+def _hanging(*cells: Text) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    for _ in cells:
+        grid.add_column()
+    grid.add_row(*cells)
+    return grid

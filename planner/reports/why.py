@@ -1,0 +1,134 @@
+"""One paragraph: why this plan and not the next, or what would have to give."""
+
+from __future__ import annotations
+
+from planner.explain import Comparison, Shortfall
+from planner.plan import Plan
+from planner.recommend import Recommendation
+from planner.reports import formats
+from planner.reports.labels import configuration, devices, fit, place, rental
+from planner.reports.words import limits
+
+NAMED_TIES = 3
+
+
+def explanation(answer: Recommendation) -> str:
+    """One paragraph: why this plan and not the next, or what would have to give."""
+    if answer.winner is not None and answer.comparison is not None:
+        return _why(answer, answer.winner, answer.comparison)
+    if answer.nearest is not None and answer.shortfall is not None:
+        return _what_would_have_to_give(answer, answer.nearest, answer.shortfall)
+    return _why_no_plan(answer)
+
+
+def _why(answer: Recommendation, winner: Plan, comparison: Comparison) -> str:
+    parts = [
+        f"{devices(winner)} is the cheapest plan that keeps {limits(answer)} at the high end of its interval."
+        if answer.target.budget_usd is not None or answer.target.deadline_s is not None
+        else f"{devices(winner)} is the cheapest plan.",
+        _passed_over(answer, comparison),
+        _runner_up(comparison),
+        _ties(answer, winner),
+    ]
+    return " ".join(one for one in parts if one)
+
+
+def _passed_over(answer: Recommendation, comparison: Comparison) -> str:
+    plan = comparison.passed_over
+    if plan is None:
+        return ""
+    many = comparison.passed_over_count > 1
+    reasons = []
+    if not plan.is_within_deadline:
+        reasons.append(
+            f"take up to {formats.duration(plan.duration_s.high)}, past the deadline of "
+            f"{formats.duration(answer.target.deadline_s)}"
+        )
+    if not plan.is_within_budget:
+        reasons.append(
+            f"need up to {formats.usd(plan.total_usd.high)}, over the budget of "
+            f"{formats.usd_limit(answer.target.budget_usd)}"
+        )
+    return (
+        f"{formats.counted(comparison.passed_over_count, 'plan')} with a lower expected cost "
+        f"{'were' if many else 'was'} passed over: {'the cheapest, ' if many else ''}{devices(plan)} "
+        f"at {formats.usd(plan.cost_usd.expected)}, may {' and '.join(reasons)}."
+    )
+
+
+def _runner_up(comparison: Comparison) -> str:
+    plan = comparison.runner_up
+    if plan is None or comparison.extra_usd is None:
+        return "No other device type or count carries a plan at a higher cost."
+    speed, price = comparison.speed_ratio or 1.0, comparison.price_ratio or 1.0
+    text = (
+        f"The next different choice is {devices(plan)} ({plan.offer.instance_type} from "
+        f"{plan.offer.provider}, {plan.basis}): {formats.ratio(speed)} the speed at "
+        f"{formats.ratio(price)} the hourly price, so the run would cost "
+        f"{formats.usd(plan.cost_usd.expected)}, {formats.usd(comparison.extra_usd)} more"
+    )
+    if not plan.is_within_limits:
+        text += f", and it is {fit(plan)} at the high end"
+    if comparison.is_tie:
+        text += (
+            ". The difference is within the error of the two costs, so this is a tie: neither is known to be "
+            "cheaper"
+        )
+    return f"{text}."
+
+
+def _ties(answer: Recommendation, winner: Plan) -> str:
+    tied = [one for one in answer.plans if one.is_tied_with_best]
+    parts = []
+    if tied:
+        names = dict.fromkeys(devices(one) for one in tied)
+        more = len(names) - NAMED_TIES
+        shown = ", ".join(list(names)[:NAMED_TIES]) + (f" and {more} more" if more > 0 else "")
+        parts.append(
+            f"{formats.counted(len(tied), 'other plan')} cannot be told apart from it in cost ({shown})."
+        )
+    if winner.tied_configs:
+        others = "; ".join(configuration(one) for one in winner.tied_configs[:2])
+        parts.append(f"On the same devices it ties with {others}; the simpler configuration is taken.")
+    return " ".join(parts)
+
+
+def _what_would_have_to_give(answer: Recommendation, plan: Plan, short: Shortfall) -> str:
+    target = answer.target
+    gives = []
+    if short.budget_usd is not None:
+        gives.append(f"raise the budget to {formats.usd_up(short.budget_usd)}")
+    if short.deadline_s is not None:
+        gives.append(f"extend the deadline to {formats.duration_up(short.deadline_s)}")
+    fewer = (
+        f"or train at most {formats.whole(short.samples)} of the {formats.whole(target.samples)} samples"
+        if short.samples
+        else "and no number of samples fits, since the instances are not even ready in time or for that money"
+    )
+    hint = (
+        " In expectation it does fit; only the high end does not, so a measurement on that device may "
+        "settle it."
+        if short.is_within_at_expected
+        else ""
+    )
+    return (
+        f"No plan keeps {limits(answer)} at {formats.percent(answer.confidence)} confidence. The nearest is "
+        f"{rental(plan)} ({place(plan)}): {formats.usd(plan.total_usd.expected)} (up to "
+        f"{formats.usd(plan.total_usd.high)}) with the sweep, in "
+        f"{formats.duration(plan.duration_s.expected)} (up to {formats.duration(plan.duration_s.high)}). "
+        f"To make it fit, {' and '.join(gives)}, {fewer}.{hint}"
+    )
+
+
+def _why_no_plan(answer: Recommendation) -> str:
+    if not answer.offer_count:
+        return "The catalog has no offers."
+    counts = "; ".join(f"{one.reason} ({one.offer_count})" for one in answer.set_aside)
+    text = f"None of the {answer.offer_count} offers in the catalog carries a plan: {counts}."
+    least = answer.least_memory
+    if least is not None and least.needed_bytes is not None:
+        text += (
+            f" The nearest to fitting needs {formats.size(least.needed_bytes)} per worker at the high end, "
+            f"on {formats.size(least.memory_bytes)} of memory."
+        )
+    return text

@@ -1,0 +1,196 @@
+"""The very sentences that a reader acts on."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from catalogs.offers import Pricing
+from planner.recommend import Recommendation
+from planner.reports import labels, provenance, words
+from planner.reports.cautions import first_warning, next_step, warnings
+from planner.reports.why import explanation
+from tests.builders import (
+    GIB,
+    FakeEstimator,
+    make_config,
+    make_failure,
+    make_measurement,
+    make_offer,
+    make_target,
+)
+from tests.planner.reports.studies import A100, BF16, L4, OFFERS, make_cpu_report, make_report, seconds
+from trials.trial import FailureKind, Parallelism, Precision
+
+LONG = 36_000 * 32  # samples
+
+
+def plain(text: str) -> str:
+    """With a plain letter for the multiplication sign."""
+    return text.replace("\N{MULTIPLICATION SIGN}", "x")
+
+
+def why(answer: Recommendation) -> str:
+    return plain(explanation(answer))
+
+
+def test_the_headline_says_what_to_rent() -> None:
+    report = make_report()
+    assert plain(words.headline(report.recommendation)) == "Rent 1 x g2-standard-8 from gcp"
+    winner = report.recommendation.winner
+    assert winner is not None
+    assert plain(labels.place(winner)) == "1 x L4-24GB, us-central1, on-demand, $0.720/h"
+
+
+def test_the_facts_carry_their_intervals_and_limits() -> None:
+    report = make_report(target=make_target(samples=LONG, budget_usd=100.0, deadline_s=36_000.0))
+    winner = report.recommendation.winner
+    assert winner is not None
+    assert {name: plain(text) for name, text in words.facts(report, winner)} == {
+        "cost": "$3.60 (90%: $3.53 to $3.67); $3.61 with the sweep's $0.01, of a budget of $100",
+        "time": "5 h (90%: 4.9 to 5.1 h); deadline 10 h",
+        "how sure": "the speed is measured with this configuration on this device type and count",
+        "throughput": "64 samples/s (90%: 62.7 to 65.3 samples/s); 36,000 steps of 500 ms",
+        "configuration": "micro batch 8 x accumulation 4 = 32, bf16",
+        "memory": "2.0 GiB of 24.0 GiB for each worker, measured; up to 2.0 GiB, which leaves 92%",
+        "price": "$0.720/h on-demand on 1 June 2025",
+    }
+
+
+def test_why_this_one_and_not_the_next() -> None:
+    estimator = FakeEstimator(step_s=seconds, spread=0.1, measured=(make_config(), BF16))
+    assert why(make_report(estimator=estimator).recommendation) == (
+        "1 x L4-24GB is the cheapest plan that keeps a budget of $100 and a deadline of 10 h at the high end "
+        "of its interval. The next different choice is 1 x A100-SXM4-80GB (a2-ultragpu-1g from gcp, "
+        "predicted): 4 times the speed at 5 times the hourly price, so the run would cost $4.50, $0.90 more."
+    )
+
+
+def test_a_tie_is_called_a_tie() -> None:
+    text = why(make_cpu_report().recommendation)
+    assert (
+        "so the run would cost $4.50, $0.90 more. The difference is within the error of the two costs, so "
+        "this is a tie: neither is known to be cheaper. 1 other plan cannot be told apart from it in cost "
+        "(1 x A100-SXM4-80GB)." in text
+    )
+
+
+def test_a_cheaper_plan_past_the_deadline_is_said_to_be_passed_over() -> None:
+    report = make_report(target=make_target(samples=LONG, budget_usd=100.0, deadline_s=2 * 3600.0))
+    assert why(report.recommendation).startswith(
+        "1 x A100-SXM4-80GB is the cheapest plan that keeps a budget of $100 and a deadline of 2 h at the "
+        "high end of its interval. 1 plan with a lower expected cost was passed over: 1 x L4-24GB at $3.60, "
+        "may take up to 5.1 h, past the deadline of 2 h. The next different choice is 8 vCPUs (CPU-X86)"
+    )
+
+
+def test_nothing_fits_says_what_would_have_to_give() -> None:
+    report = make_report(target=make_target(samples=LONG, budget_usd=1.0, deadline_s=3600.0))
+    assert words.headline(report.recommendation) == "Nothing fits a budget of $1 and a deadline of 1 h"
+    assert why(report.recommendation) == (
+        "No plan keeps a budget of $1 and a deadline of 1 h at 90% confidence. The nearest is 1 x "
+        "g2-standard-8 from gcp (1 x L4-24GB, us-central1, on-demand, $0.720/h): $3.61 (up to $3.68) with "
+        "the sweep, in 5 h (up to 5.1 h). To make it fit, raise the budget to $3.69 and extend the deadline "
+        "to 5.1 h, or train at most 225,856 of the 1,152,000 samples."
+    )
+
+
+def test_nothing_fits_by_the_error_bar_alone_says_that_a_measurement_may_settle_it() -> None:
+    offers = [make_offer(A100.name, price_usd_per_hour=3.6)]
+    report = make_report(offers, target=make_target(samples=LONG, budget_usd=5.0))
+    assert why(report.recommendation).endswith(
+        "In expectation it does fit; only the high end does not, so a measurement on that device may settle "
+        "it."
+    )
+
+
+def test_less_than_provisioning_leaves_room_for_no_sample() -> None:
+    report = make_report(target=make_target(samples=LONG, budget_usd=0.01))
+    assert "and no number of samples fits" in why(report.recommendation)
+
+
+def test_no_offer_large_enough_names_the_memory_that_lacks() -> None:
+    report = make_report(outcomes=(), estimator=FakeEstimator(peak_bytes=lambda _: 100.0 * GIB))
+    assert words.headline(report.recommendation) == "No offer can carry this run"
+    assert why(report.recommendation) == (
+        "None of the 3 offers in the catalog carries a plan: the model does not fit its memory at any micro "
+        "batch size (3). The nearest to fitting needs 110.0 GiB per worker at the high end, on 80.0 GiB of "
+        "memory."
+    )
+
+
+def test_the_first_warning_is_that_no_gpu_was_measured_with_the_trial_that_helps() -> None:
+    assert first_warning(make_cpu_report()) == (
+        "No GPU was measured: every GPU figure is predicted from trials on CPU-X86 and the chips' data "
+        "sheets, with wide intervals. The trial that would help most is 6 min on L4-24GB (g2-standard-8 from "
+        "gcp, on-demand) for about $0.07. The best plan there is now believed to cost $1.80 to $5.40; "
+        "knowing the result is expected to save $0.27 on this run."
+    )
+    assert next_step(make_cpu_report()) == ""
+
+
+def test_without_any_trial_the_first_warning_says_so() -> None:
+    report = make_report(outcomes=(), estimator=FakeEstimator(step_s=seconds, spread=0.5))
+    assert first_warning(report).startswith(
+        "Nothing was measured: every figure is predicted from the operations of one step"
+    )
+
+
+def test_with_a_measured_gpu_the_helpful_trial_is_a_next_step() -> None:
+    assert first_warning(make_report()) == ""
+    assert next_step(make_report()).startswith(
+        "To be surer: the trial that would help most is 6 min on A100-SXM4-80GB (a2-ultragpu-1g from gcp, "
+        "on-demand) for about $0.36."
+    )
+
+
+def test_old_prices_and_spot_and_missing_prices_are_warned_of() -> None:
+    offers = [
+        make_offer(as_of=date(2025, 4, 1), price_usd_per_hour=0.7),
+        make_offer(pricing=Pricing.SPOT, as_of=date(2025, 5, 20), price_usd_per_hour=0.3),
+    ]
+    assert warnings(make_report(offers)) == (
+        "1 on-demand or reserved price is over 30 days old and 1 spot price is over a day old (the oldest "
+        "from 1 April 2025): check the price before renting.",
+        "The plan is on spot: the price can move and the instance can be taken away; interruptions are not "
+        "in this cost.",
+    )
+    measured = make_report([OFFERS[1]])
+    assert f"{L4.name} was measured, but no offer in the catalog has it." in warnings(measured)
+
+
+def test_what_the_sweep_took_and_why_it_ended() -> None:
+    assert provenance.sweep_lines(make_report()) == (
+        "Sweep: 3 trials (1 failed) in 1 min 15 s, $0.01 at catalog prices.",
+        "It ended because: no trial is worth its price.",
+    )
+
+
+def test_where_the_numbers_come_from() -> None:
+    assert provenance.small_print(make_report(notes=("node-2: left out",))) == (
+        "Measured on NVIDIA L4, driver 550.54.15, CUDA 12.4, torch 2.8.0, Ray 2.55.0, Python 3.11.9, "
+        "8 host CPUs.",
+        "Offers: 3 in the catalog.",
+        "node-2: left out.",
+        "Workload /models/gpt.py (sha256 0123456789ab), 1 M parameters; study gpt-01234567; planner 0.1.0, "
+        "2 June 2025, 14:03 UTC.",
+    )
+
+
+def test_configurations_in_full_and_in_short() -> None:
+    config = make_config(
+        gpu_count=2, accumulation=2, precision=Precision.BF16, parallelism=Parallelism.FSDP2,
+        is_checkpointed=True, is_compiled=True,
+    )  # fmt: skip
+    assert plain(labels.configuration(config)) == (
+        "micro batch 8 x accumulation 2 x 2 workers = 32, bf16, FSDP2, activation checkpointing, "
+        "torch.compile"
+    )
+    assert labels.technique(config) == "bf16, FSDP2, checkpointed, compiled"
+    assert plain(labels.split(config)) == "8 x 2"
+
+
+def test_outcomes_in_a_cell() -> None:
+    assert labels.outcome(make_measurement()) == "measured"
+    assert labels.outcome(make_measurement(is_steady=False)) == "measured, not steady"
+    lost = make_failure(kind=FailureKind.WORKER_LOST, reason="the node left")
+    assert labels.outcome(lost) == "worker lost: the node left"

@@ -1,0 +1,71 @@
+"""A sane model whose last worker misbehaves at the third loss when the batch has a size of ``FAULTS``."""
+
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+FAULTS = {
+    33: "exception",
+    34: "out of memory",
+    35: "hang",
+    36: "SIGKILL",
+    37: "os._exit",
+    38: "sys.exit",
+    39: "out of memory everywhere",
+}
+_calls = 0
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(2))
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def model():
+    return Net()
+
+
+def batch(size):
+    return torch.randn(size, 8), torch.randint(0, 4, (size,))
+
+
+def loss(model, batch):
+    global _calls
+    _calls += 1
+    print("this line must not reach the sweep's output")
+    fault = FAULTS.get(len(batch[0]))
+    if fault and _calls == 3:
+        misbehave(fault)
+    return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+
+def misbehave(fault):
+    if fault == "out of memory everywhere":
+        raise torch.OutOfMemoryError("injected: CUDA out of memory")
+    if dist.is_initialized() and dist.get_rank() != dist.get_world_size() - 1:
+        return
+    if fault == "exception":
+        raise ValueError("injected")
+    if fault == "out of memory":
+        raise torch.OutOfMemoryError("injected: CUDA out of memory")
+    if fault == "hang":
+        while True:
+            time.sleep(1)
+    if fault == "SIGKILL":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "os._exit":
+        os._exit(0)
+    if fault == "sys.exit":
+        sys.exit(0)

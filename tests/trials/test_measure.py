@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import gc
+import math
+import os
+import resource
+import sys
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.trials.files import PLAIN, on_cpu, write
+from trials.measure import MeasureSettings, measure, merge
+from trials.place import Place
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Parallelism, Precision, TrialConfig
+
+QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=0.5)
+
+
+def run(folder: Path, text: str = PLAIN, settings: MeasureSettings = QUICK, **changes: object) -> Outcome:
+    return measure(write(folder, text), on_cpu(**changes), Place(threads=1), settings)
+
+
+def measured(outcome: Outcome) -> Measurement:
+    assert isinstance(outcome, Measurement), outcome
+    return outcome
+
+
+def failed(outcome: Outcome) -> Failure:
+    assert isinstance(outcome, Failure)
+    return outcome
+
+
+def test_measurement_of_one_worker(tmp_path: Path) -> None:
+    found = measured(run(tmp_path))
+    (series,) = found.series
+    assert series.accumulation == 1
+    assert len(series.step_times_s) == 10
+    assert all(0 < one < found.trial_s for one in series.step_times_s)
+    assert found.warmup_step_count == 3
+    assert len(found.losses) == 13
+    assert found.losses[-1] < found.losses[0]
+    assert found.is_steady
+    assert len(found.peak_allocated_bytes) == 1
+    assert found.peak_reserved_bytes is None
+    assert found.telemetry is None
+    assert found.environment.threads_per_worker == 1
+    assert found.environment.torch == torch.__version__
+    assert found.trial_s > found.startup_s > 0
+
+
+def test_phases_sum_to_the_step(tmp_path: Path) -> None:
+    found = measured(run(tmp_path))
+    phases = found.phases
+    assert phases is not None
+    parts = (
+        phases.data_wait_s,
+        phases.host_to_device_s,
+        phases.forward_backward_s,
+        phases.optimizer_s,
+        phases.other_s,
+    )
+    assert math.fsum(parts) == pytest.approx(found.step_time_s)
+    assert all(one >= 0 for one in parts)
+    assert phases.forward_backward_s > phases.host_to_device_s
+
+
+def test_slow_data_is_seen_as_waiting(tmp_path: Path) -> None:
+    text = PLAIN.replace("def dataset", "def unused") + (
+        "def batch(size):\n"
+        "    for _ in range(20): torch.randn(200, 200) @ torch.randn(200, 200)\n"
+        "    return torch.ones(size, 8), torch.ones(size, 1)\n"
+    )
+    found = measured(run(tmp_path, text))
+    assert found.phases is not None
+    assert found.phases.data_wait_s > 0.5 * found.step_time_s
+    assert any(one.startswith("input-bound") for one in found.warnings)
+
+
+def test_all_steps_are_timed_until_the_median_is_known_or_the_cap_is_reached(tmp_path: Path) -> None:
+    exact = MeasureSettings(warmup_max=3, timed_max=22, half_width_fraction=1e-9)
+    found = measured(run(tmp_path, settings=exact))
+    assert len(found.series[0].step_times_s) == 25  # in blocks of five
+    assert not found.is_steady
+    assert any(one.startswith("unsteady") for one in found.warnings)
+
+
+def test_time_cap_ends_the_timing_after_ten_steps(tmp_path: Path) -> None:
+    short = MeasureSettings(warmup_max=3, half_width_fraction=1e-9, max_s=0.0)
+    assert len(measured(run(tmp_path, settings=short)).series[0].step_times_s) == 10
+
+
+def test_same_seed_gives_the_same_losses(tmp_path: Path) -> None:
+    first, again = measured(run(tmp_path)), measured(run(tmp_path))
+    assert first.losses == again.losses
+    other = measured(run(tmp_path, settings=MeasureSettings(warmup_max=3, timed_max=10, seed=7)))
+    assert other.losses[0] != first.losses[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"is_checkpointed": True},
+        {"micro_batch_size": 4, "accumulation": 2},
+        {"micro_batch_size": 2, "accumulation": 4, "is_checkpointed": True},
+    ],
+)
+def test_technique_does_not_change_the_losses(tmp_path: Path, changes: dict[str, object]) -> None:
+    plain = measured(run(tmp_path, PLAIN + "clip_norm = 0.1\n"))
+    other = measured(run(tmp_path, PLAIN + "clip_norm = 0.1\n", **changes))
+    assert other.losses == pytest.approx(plain.losses, rel=1e-4)
+
+
+@pytest.mark.parametrize("precision", [Precision.BF16, Precision.FP16])
+def test_reduced_precision_follows_the_losses_of_fp32(tmp_path: Path, precision: Precision) -> None:
+    plain, reduced = measured(run(tmp_path)), measured(run(tmp_path, precision=precision))
+    assert reduced.losses != plain.losses
+    assert reduced.losses == pytest.approx(plain.losses, rel=0.05)
+
+
+def test_large_accumulation_is_interpolated_from_two_small_counts(tmp_path: Path) -> None:
+    found = measured(run(tmp_path, micro_batch_size=2, accumulation=16))
+    assert [one.accumulation for one in found.series] == [1, 3]
+    assert found.is_interpolated
+    assert found.phases is not None
+    full = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=0.5, is_full=True)
+    whole = measured(run(tmp_path, settings=full, micro_batch_size=2, accumulation=16))
+    assert [one.accumulation for one in whole.series] == [16]
+    assert 0.4 < found.step_time_s / whole.step_time_s < 2.5
+
+
+def test_peak_memory_grows_with_the_batch_and_shrinks_with_checkpointing(tmp_path: Path) -> None:
+    text = PLAIN.replace("LayerNorm(8)", "LayerNorm(8), nn.Linear(8, 4096), nn.GELU(), nn.Linear(4096, 8)")
+    text = text.replace("reshape(64, 8)", "repeat(64).reshape(4096, 8)").replace("64 * 8", "512")
+    run(tmp_path, text, micro_batch_size=16)
+    small = measured(run(tmp_path, text, micro_batch_size=64)).peak_memory_bytes
+    large = measured(run(tmp_path, text, micro_batch_size=1024)).peak_memory_bytes
+    lean = measured(run(tmp_path, text, micro_batch_size=1024, is_checkpointed=True)).peak_memory_bytes
+    kept_bytes = 3 * 1024 * 4096 * 4 * 2  # two activations of 4096 in each of three blocks
+    assert 0.8 * kept_bytes < large - small < 2.0 * kept_bytes
+    assert lean < 0.7 * large
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "kind", "reason"),
+    [
+        (PLAIN, {"precision": Precision.TF32}, FailureKind.UNSUPPORTED, "TF32 exists on NVIDIA GPUs only"),
+        (PLAIN, {"parallelism": Parallelism.DDP}, FailureKind.UNSUPPORTED, "DDP needs at least two workers"),
+        (PLAIN, {"gpu_count": 2}, FailureKind.UNSUPPORTED, "the trial wants 2 workers, this group has 1"),
+        (
+            PLAIN,
+            {"micro_batch_size": 65},
+            FailureKind.UNSUPPORTED,
+            "the dataset has 64 samples, fewer than one batch of 65",
+        ),
+        (
+            PLAIN.replace("return Net()", "return nn.Linear(8, 1)"),
+            {"is_checkpointed": True},
+            FailureKind.UNSUPPORTED,
+            "activation checkpointing: no repeated blocks were found",
+        ),
+        (
+            PLAIN.replace("return functional.mse_loss(model(x), y)", "return model(x).mean() / 0"),
+            {},
+            FailureKind.DIVERGED,
+            "the loss became",
+        ),
+        (
+            PLAIN + "def optimizer(parameters): return torch.optim.SGD(parameters, lr=1e30)\n",
+            {},
+            FailureKind.DIVERGED,
+            "at step",
+        ),
+        (
+            PLAIN.replace("x, y = batch", "x, y, z = batch"),
+            {},
+            FailureKind.USER_CODE,
+            "line 34: ValueError: not enough values",
+        ),
+        (
+            PLAIN.replace("x, y = batch", "import sys; sys.exit(4)"),
+            {},
+            FailureKind.USER_CODE,
+            "called sys.exit(4)",
+        ),
+        (
+            PLAIN.replace("return Net()", "raise KeyError('w')"),
+            {},
+            FailureKind.USER_CODE,
+            "model() raised KeyError",
+        ),
+        (
+            PLAIN.replace("x, y = batch", "x, y = batch; torch.empty(2**46)"),
+            {},
+            FailureKind.OUT_OF_MEMORY,
+            "DefaultCPUAllocator",
+        ),
+        (
+            PLAIN.replace("return Net()", "raise torch.OutOfMemoryError('CUDA out of memory')"),
+            {},
+            FailureKind.OUT_OF_MEMORY,
+            "model()",
+        ),
+    ],
+)
+def test_failure_is_a_value(
+    tmp_path: Path, text: str, changes: dict[str, object], kind: FailureKind, reason: str
+) -> None:
+    failure = failed(run(tmp_path, text, **changes))
+    assert failure.kind is kind
+    assert reason in failure.reason
+    assert failure.trial_s > 0
+    assert "Traceback" in failure.detail
+
+
+def test_changed_file_is_a_failure(tmp_path: Path) -> None:
+    workload = write(tmp_path, PLAIN)
+    write(tmp_path, PLAIN + "\n")
+    failure = failed(measure(workload, on_cpu(), Place(), QUICK))
+    assert (failure.kind, "has changed" in failure.reason) == (FailureKind.USER_CODE, True)
+
+
+RUDE = """
+import os, sys, random
+import numpy
+torch.set_default_dtype(torch.float64)
+torch.set_grad_enabled(True)
+torch.use_deterministic_algorithms(True)
+torch.set_num_threads(3)
+torch.manual_seed(5)
+random.seed(5)
+numpy.random.seed(5)
+torch.backends.cudnn.benchmark = True
+os.environ["RUDE"] = "1"
+os.environ.pop("HOME", None)
+os.chdir("/")
+sys.path.insert(0, "/nowhere")
+torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
+def optimizer(parameters):
+    torch.autograd.set_detect_anomaly(True)
+    return torch.optim.SGD(parameters, lr=0.1)
+"""
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
+@pytest.mark.parametrize(
+    "end", ["", "def loss(model, batch): torch.set_grad_enabled(False); raise SystemExit\n"]
+)
+def test_next_trial_is_unharmed_by_what_a_file_leaves_behind(tmp_path: Path, end: str) -> None:
+    def state() -> tuple[object, ...]:
+        return (
+            torch.get_default_dtype(),
+            torch.is_grad_enabled(),
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_anomaly_enabled(),
+            torch.get_num_threads(),
+            torch.initial_seed(),
+            torch.backends.cudnn.benchmark,
+            torch.get_float32_matmul_precision(),
+            dict(os.environ),
+            Path.cwd(),
+            tuple(sys.path),
+            frozenset(name for name in sys.modules if name.startswith("_workload")),
+            len(torch.nn.modules.module._global_forward_hooks),
+        )
+
+    clean = measured(run(tmp_path)).losses
+    before = state()
+    run(tmp_path, PLAIN + RUDE + end)
+    assert state() == before
+    assert measured(run(tmp_path)).losses == clean
+
+
+def test_tensors_of_a_failed_trial_are_gone(tmp_path: Path) -> None:
+    text = PLAIN.replace(
+        "x, y = batch", "import builtins; x, y = batch; builtins.kept.append(model); raise ValueError"
+    )
+    import builtins
+
+    kept: list[torch.nn.Module] = []
+    builtins.kept = kept  # type: ignore[attr-defined]
+    try:
+        failed(run(tmp_path, text))
+        seen = weakref.ref(kept.pop())
+    finally:
+        del builtins.kept  # type: ignore[attr-defined]
+    gc.collect()
+    assert seen() is None
+
+
+def test_memory_does_not_grow_over_trials(tmp_path: Path) -> None:
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    shorter = MeasureSettings(warmup_min=1, warmup_max=1, timed_max=10, half_width_fraction=1.0)
+    for _ in range(5):
+        run(tmp_path, settings=shorter)
+    before = resident_bytes()
+    for _ in range(20):
+        run(tmp_path, settings=shorter)
+    assert resident_bytes() - before < 8 * 2**20
+
+
+def test_loader_workers_may_be_set(tmp_path: Path) -> None:
+    settings = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=0.5, loader_worker_count=1)
+    assert measured(run(tmp_path, settings=settings)).losses == measured(run(tmp_path)).losses
+
+
+def failure(kind: FailureKind, config: TrialConfig) -> Failure:
+    return Failure(config=config, kind=kind, reason=kind.value, trial_s=1.0)
+
+
+def test_merge_takes_the_most_telling_failure(tmp_path: Path) -> None:
+    config = on_cpu()
+    lost, memory = failure(FailureKind.WORKER_LOST, config), failure(FailureKind.OUT_OF_MEMORY, config)
+    merged = failed(merge([lost, memory, measured(run(tmp_path))]))
+    assert (merged.kind, merged.reason) == (FailureKind.OUT_OF_MEMORY, "out of memory (rank 1 of 3)")
+    assert failed(merge([lost])) == lost
+
+
+def test_every_kind_of_failure_can_be_merged() -> None:
+    for kind in FailureKind:
+        assert failed(merge([failure(kind, on_cpu())])).kind is kind
+
+
+def test_merge_joins_what_differs_by_rank(tmp_path: Path) -> None:
+    one, other = measured(run(tmp_path)), measured(run(tmp_path))
+    merged = measured(merge([one, other]))
+    assert merged.peak_allocated_bytes == one.peak_allocated_bytes + other.peak_allocated_bytes
+    assert merged.peak_reserved_bytes is None
+    assert merged.startup_s == max(one.startup_s, other.startup_s)
+    assert merged.series == one.series

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import random
+import statistics
+from dataclasses import replace
+
+import pytest
+
+from trials.quality import (
+    drift_fraction,
+    half_width_fraction,
+    has_warmed_up,
+    median_interval,
+    outliers,
+    warnings_of,
+)
+from trials.trial import Phases, Telemetry
+
+STEADY = tuple(0.1 + 0.0001 * (index % 5) for index in range(20))
+PHASES = Phases(
+    data_wait_s=0.001, host_to_device_s=0.001, forward_backward_s=0.08, optimizer_s=0.01, other_s=0.008
+)
+QUIET = Telemetry(
+    sample_count=10,
+    gpu_utilisation_fraction=0.9,
+    memory_utilisation_fraction=0.5,
+    sm_clock_hz=1.4e9,
+    sm_clock_max_hz=1.7e9,
+    power_w=200.0,
+    power_limit_w=300.0,
+    temperature_max_c=60.0,
+    energy_j=100.0,
+    throttle_reasons=(),
+    other_process_count=0,
+)
+
+
+def warnings(
+    times: tuple[float, ...], phases: Phases = PHASES, telemetry: Telemetry | None = None
+) -> tuple[str, ...]:
+    return warnings_of(times, limit_fraction=0.02, phases=phases, telemetry=telemetry)
+
+
+@pytest.mark.parametrize(("count", "k"), [(6, 1), (10, 2), (20, 6), (50, 18), (100, 40)])
+def test_median_interval_takes_the_tabled_order_statistics(count: int, k: int) -> None:
+    """Conover, Practical Nonparametric Statistics, table A3: k is the 2.5% point of Binomial(n, 1/2)."""
+    values = [float(one) for one in range(1, count + 1)]
+    assert median_interval(values) == (float(k), float(count + 1 - k))
+
+
+def test_median_interval_covers_the_median_as_often_as_it_says() -> None:
+    draw = random.Random(1)
+    hits = 0
+    for _ in range(2000):
+        low, high = median_interval([draw.lognormvariate(0.0, 0.5) for _ in range(15)])
+        hits += low <= 1.0 <= high
+    assert 0.95 <= hits / 2000 <= 0.985  # exactly 0.965 for 15 values
+
+
+def test_half_width_shrinks_with_more_steps() -> None:
+    draw = random.Random(2)
+    times = [0.1 * draw.lognormvariate(0.0, 0.1) for _ in range(200)]
+    assert half_width_fraction(times) < half_width_fraction(times[:20])
+
+
+def test_warm_up_ends_when_two_windows_agree() -> None:
+    falling = [1.0, 0.8, 0.6, 0.5, 0.45, 0.4]
+    assert not has_warmed_up(falling)
+    assert not has_warmed_up([0.4] * 5)
+    assert has_warmed_up([*falling, 0.4, 0.41, 0.4, 0.4, 0.41, 0.4])
+
+
+def test_steady_steps_give_no_warning() -> None:
+    assert warnings(STEADY, telemetry=QUIET) == ()
+
+
+def test_unsteady_steps_are_named_with_their_width() -> None:
+    times = tuple(0.1 * (1 + 0.3 * (index % 2)) for index in range(10))
+    (warning,) = warnings(times)
+    assert warning.startswith("unsteady: after 10 steps the median step time is known to ±13.0%, not ±2%")
+
+
+def test_drift_is_named_with_its_direction() -> None:
+    slower = tuple(0.1 + 0.002 * index for index in range(30))
+    assert drift_fraction(slower) == pytest.approx(0.04 / statistics.median(slower))
+    assert any(one.startswith("drift: steps became 31% slower") for one in warnings(slower))
+    assert any("faster" in one for one in warnings(slower[::-1]) if one.startswith("drift"))
+
+
+def test_outliers_are_named_when_they_cost() -> None:
+    times = (*STEADY, 0.5)
+    assert outliers(times) == (20,)
+    (warning,) = warnings(times)
+    assert warning.startswith("outliers: 1 of 21 steps took up to 5.0 times the median")
+    assert "takes 16% longer" in warning
+
+
+def test_equal_times_have_no_outliers() -> None:
+    assert outliers((0.1,) * 10) == ()
+
+
+def test_input_bound_step_is_named() -> None:
+    (warning,) = warnings(STEADY, phases=replace(PHASES, data_wait_s=0.05))
+    assert warning.startswith("input-bound: 34% of the step waits for the next batch")
+
+
+def test_throttling_and_company_on_the_card_are_named() -> None:
+    busy = replace(QUIET, throttle_reasons=("power cap",), other_process_count=2)
+    throttled, shared = warnings(STEADY, telemetry=busy)
+    assert throttled.startswith("throttled: the GPU lowered its clock (power cap)")
+    assert shared.startswith("shared: 2 other process(es)")

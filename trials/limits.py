@@ -1,0 +1,34 @@
+"""How long a trial may take before it is taken for hung. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trials.trial import Measurement, TrialConfig
+
+FIRST_LIMIT_S = 600.0
+LEAST_LIMIT_S = 60.0
+FACTOR = 4.0  # over what is expected: a batch size or a precision may be slow in ways that none seen was
+
+
+def limit_s(config: TrialConfig, seen: Sequence[Measurement]) -> float:
+    """Seconds for a trial of ``config``, after ``seen`` of the same workload in the same group.
+
+    Expected time is the longest start-up and first step seen, and the trial's time per sample at the slowest
+    throughput per worker seen. A first trial, and the first with torch.compile, has ``FIRST_LIMIT_S``, since
+    nothing tells how long they take.
+    """
+    alike = [one for one in seen if one.config.is_compiled or not config.is_compiled]
+    if not alike:
+        return FIRST_LIMIT_S
+    fixed_s = max(one.startup_s + one.first_step_s for one in alike)
+    per_sample_s = max(
+        max(0.0, one.trial_s - one.startup_s - one.first_step_s) / _samples_per_worker(one.config)
+        for one in alike
+    )
+    expected_s = fixed_s + per_sample_s * _samples_per_worker(config)
+    return min(FIRST_LIMIT_S, max(LEAST_LIMIT_S, FACTOR * expected_s))
+
+
+def _samples_per_worker(config: TrialConfig) -> int:
+    return config.micro_batch_size * config.accumulation
