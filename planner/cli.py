@@ -120,6 +120,39 @@ def report(
 
 
 @app.command()
+def estimate(
+    study_or_model: given.StudyOrModel,
+    gpu: given.OneGpu,
+    gpus: given.GpuCount = 1,
+    samples: given.Samples = None,
+    epochs: given.Epochs = None,
+    tokens: given.Tokens = None,
+    global_batch_size: given.GlobalBatchSize = None,
+    catalog: given.Catalog = None,
+    price: given.Prices = None,
+    provider: given.Providers = None,
+    region: given.Regions = None,
+    spot: given.Spot = None,
+    confidence: given.Confidence = 0.9,
+    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+    storage: given.Storage = None,
+) -> None:
+    """Predict speed and memory on one GPU type: from a study, or from a model file's trace alone."""
+    from planner.commands import estimate as command
+
+    raise typer.Exit(
+        command.run(
+            study_or_model,
+            gpu,
+            gpus,
+            _target(samples, epochs, tokens, global_batch_size, None, None),
+            _pricing(catalog, price, provider, region, None, spot, confidence, provisioning_minutes),
+            given.Output(storage=storage, out=Path(), is_json=False),
+        )
+    )
+
+
+@app.command()
 def studies(storage: given.Storage = None) -> None:
     """List the studies and what they hold."""
     from planner.commands import studies as command

@@ -93,7 +93,10 @@ class Watch:
         self._in_flight = "choosing the next trial"
 
     def _view(self) -> RenderableType:
-        lines = [Spinner("dots", Text(self._in_flight)), Text(f"  {self._best}", style="bold")]
+        lines: list[RenderableType] = [
+            Spinner("dots", Text(self._in_flight)),
+            Text(f"  {self._best}", style="bold"),
+        ]
         if self._left:
             lines.append(Text(f"  {self._left}   (Ctrl-C ends after this trial)", style="dim"))
         return Group(*lines)

@@ -97,3 +97,11 @@ StudyOption = Annotated[
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Run the sweep as a Ray job on the cluster.")]
 GpusOnly = Annotated[bool, typer.Option("--gpus", help="The GPUs and their figures.")]
+StudyOrModel = Annotated[
+    str,
+    typer.Argument(help="A study's name, or a model file (.py).", metavar="STUDY|MODEL", show_default=False),
+]
+OneGpu = Annotated[
+    str, typer.Option(help="GPU type, as `planner catalog --gpus` names it.", show_default=False)
+]
+GpuCount = Annotated[int, typer.Option(min=1, help="Number of GPUs in all.")]

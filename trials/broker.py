@@ -53,7 +53,8 @@ class _Flight:
 class Broker:
     """See the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer_margin_s: float = ANSWER_MARGIN_S) -> None:
+        self._answer_margin_s = answer_margin_s
         self._changed = asyncio.Condition()
         self._epoch = 0
         self._is_stopped = False
@@ -74,7 +75,7 @@ class Broker:
         async with self._changed:
             self._flight = flight
             self._changed.notify_all()
-        limit_s = order.limit_s + ANSWER_MARGIN_S
+        limit_s = order.limit_s + self._answer_margin_s
         while flight.outcome is None:
             has_news = await self._within(limit_s, lambda: flight.outcome is not None or self._is_recovering)
             if flight.outcome is None and not has_news:

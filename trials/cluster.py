@@ -83,8 +83,8 @@ def connect_advice(address: str) -> str:
     return (
         "check that `ray status` works there, that the port is the head's own (6379 by default; 10001 is for"
         " ray:// and 8265 for jobs), that this machine is a node of the cluster (elsewhere use --submit with"
-        f" --address http://{host}:8265), and that both sides agree on token authentication: RAY_AUTH_MODE=token"
-        " with RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH (default ~/.ray/auth_token), or RAY_AUTH_MODE=disabled"
+        f" --address http://{host}:8265), and that both sides agree on token authentication: RAY_AUTH_MODE="
+        "token with RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH (default ~/.ray/auth_token), or else disabled"
     )
 
 

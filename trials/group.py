@@ -68,8 +68,7 @@ class GroupPlan:
     def takes(self, config: TrialConfig) -> bool:
         """Whether a trial fits into this group."""
         per_node, rest = divmod(config.gpu_count, config.node_count)
-        is_shape = config.node_count == len(self.shares) and rest == 0
-        return is_shape and per_node <= self.shares[0].worker_count
+        return rest == 0 and config.node_count <= len(self.shares) and per_node <= self.shares[0].worker_count
 
     def ranks_of(self, config: TrialConfig) -> tuple[int, ...]:
         """The ranks that do the trial: the first ones of each node (Ray Train ranks node by node)."""

@@ -32,6 +32,7 @@ from trials.group import (
     first_line,
 )
 from trials.limits import limit_s
+from trials.placement import backend, capacity, refusal, worker_resources
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
 
 RunTrial = Callable[[TrialConfig], Outcome]
@@ -120,7 +121,7 @@ class _Crew:
         self._failed_starts: list[str] = []
 
     def run(self, config: TrialConfig) -> Outcome:
-        why = self._refusal(config)
+        why = refusal(self._group, config)
         if why is not None:
             return _failure(config, FailureKind.UNSUPPORTED, why)
         if self._plan is None or not self._plan.takes(config):
@@ -169,20 +170,6 @@ class _Crew:
             return ended
         return Ended(outcome=failure, is_broken=True)
 
-    def _refusal(self, config: TrialConfig) -> str | None:
-        """Why no group of this cluster could ever take the trial."""
-        per_node, rest = divmod(config.gpu_count, config.node_count)
-        if rest:
-            return f"{config.gpu_count} workers cannot be shared equally by {config.node_count} nodes"
-        fitting = [node for node in self._group.nodes if _capacity(node, self._group) >= per_node]
-        if len(fitting) < config.node_count:
-            counts = ", ".join(str(_capacity(node, self._group)) for node in self._group.nodes)
-            return (
-                f"{config.gpu_count} x {config.gpu} on {config.node_count} node(s) is more than the cluster"
-                f" has ({counts} by node)"
-            )
-        return None
-
     def _replace(self, config: TrialConfig) -> Failure | None:
         """Start the group that the trial needs, instead of what there is."""
         if len(self._failed_starts) >= _STARTS_MAX:
@@ -223,22 +210,27 @@ class _Crew:
             return _failure(config, FailureKind.WORKER_LOST, reason)
         free = free_counts(group.nodes, is_cpu=group.is_cpu)
         nodes = sorted(
-            (node for node in group.nodes if node.node_id in free), key=lambda node: -free[node.node_id]
-        )[: config.node_count]
-        room = min(_capacity(node, group) if group.is_cpu else free[node.node_id] for node in nodes)
-        held = max(per_node, min(settings.worker_counts.get(config.gpu, 0) // config.node_count, room))
-        cores = min(node.cpu_count for node in nodes)
+            (one for one in group.nodes if one.node_id in free), key=lambda one: -free[one.node_id]
+        )
+        return self._plan_on(nodes[: config.node_count], config, free)
+
+    def _plan_on(self, nodes: Sequence[Node], config: TrialConfig, free: Mapping[str, int]) -> GroupPlan:
+        """A group on these nodes that takes the trial, and larger ones to come where there is room."""
+        group, settings = self._group, self._settings
+        room = min(capacity(node, group) if group.is_cpu else free[node.node_id] for node in nodes)
+        wish = settings.worker_counts.get(config.gpu, 0) // config.node_count
+        held = max(config.gpu_count // config.node_count, min(wish, room))
         kinds = {node.accelerator_type for node in nodes}
         return GroupPlan(
             token=uuid.uuid4().hex[:12],
             workload=self._workload,
             is_cpu=group.is_cpu,
-            backend=_backend(nodes, is_cpu=group.is_cpu),
+            backend=backend(nodes, is_cpu=group.is_cpu),
             device_name=group.device_name,
             shares=tuple(Share(node_id=node.node_id, worker_count=held) for node in nodes),
-            resources=_resources(nodes, held, is_cpu=group.is_cpu),
+            resources=worker_resources(nodes, held, is_cpu=group.is_cpu),
             accelerator_type=kinds.pop() if len(kinds) == 1 else None,
-            cores_per_node=max(1, cores),
+            cores_per_node=max(1, min(node.cpu_count for node in nodes)),
             schedule_limit_s=settings.schedule_limit_s,
             measure=settings.measure,
             merge=settings.merge,
@@ -256,31 +248,6 @@ class _Crew:
             return f"no worker was ready within {self._settings.start_limit_s:.0f} s"
         except ray.exceptions.RayError as error:
             return str(error)
-
-
-def _capacity(node: Node, group: DeviceGroup) -> int:
-    return node.cpu_count if group.is_cpu else node.gpu_count
-
-
-def _backend(nodes: Sequence[Node], *, is_cpu: bool) -> str:
-    """nccl for tensors on GPUs, gloo for those on CPU; a torch built without CUDA has no nccl."""
-    has_cuda = not is_cpu and not any((node.versions.torch or "").endswith("+cpu") for node in nodes)
-    return "cpu:gloo,cuda:nccl" if has_cuda else "gloo"
-
-
-def _resources(nodes: Sequence[Node], held: int, *, is_cpu: bool) -> dict[str, float]:
-    """What each worker asks Ray for. CPUs are shared equally; with GPUs, each takes its GPU's share of them.
-
-    Where others hold cores already, a GPU worker is content with one: the cores are asked for to keep others
-    away from the input pipeline, not because Ray would limit their use.
-    """
-    if is_cpu:
-        return {"CPU": min(node.cpu_count for node in nodes) / held}
-    free = free_counts(nodes, is_cpu=True)
-    share = min(node.cpu_count // max(1, node.gpu_count) for node in nodes)
-    if any(free.get(node.node_id, 0) < share * held for node in nodes):
-        share = 1 if all(free.get(node.node_id, 0) >= held for node in nodes) else 0
-    return {"GPU": 1.0, "CPU": float(share)} if share else {"GPU": 1.0}
 
 
 def _failure(config: TrialConfig, kind: FailureKind, reason: str, detail: str = "") -> Failure:

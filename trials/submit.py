@@ -150,7 +150,7 @@ def _start(client: Any, address: str, **request: Any) -> str:
 def _entrypoint(
     folder: str, module: str, argv: Sequence[str], fetch: Sequence[str], python: str | None
 ) -> str:
-    """A shell command. ``python`` on the head's PATH need not be the one that runs Ray, so it is tried first."""
+    """A shell command. ``python`` on the head's PATH need not be the one with Ray, so each is tried."""
     fetching = [part for name in fetch for part in ("--fetch", name)]
     command = shlex.join(["-m", "trials.job", *fetching, folder, module, *argv])
     if python is not None:
@@ -206,9 +206,9 @@ def _ask(job: Job, question: Callable[[], Any]) -> Any:
 
 def _advice() -> str:
     return (
-        "check that the head was started with its dashboard (ray[default] installed there, port 8265, reachable"
-        " from here: --dashboard-host=0.0.0.0 or a tunnel) and that both sides agree on token authentication"
-        " (RAY_AUTH_MODE=token with RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH)"
+        "check that the head was started with its dashboard (ray[default] installed there, port 8265,"
+        " reachable from here: --dashboard-host=0.0.0.0 or a tunnel) and that both sides agree on"
+        " token authentication (RAY_AUTH_MODE=token with RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH)"
     )
 
 

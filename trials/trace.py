@@ -2,12 +2,14 @@
 
 One full training step (forward, backward, optimizer) runs on fake CPU tensors: shapes and dtypes are real,
 data does not exist, so that a 7B model is traced in seconds on a laptop. `trials.trace_cuda` makes the step
-take the operations that CUDA would take. Three passes:
+take the operations that CUDA would take. In order:
 
-1. forward and backward, which leaves gradients;
-2. forward and backward again, as in gradient accumulation and DDP, where gradients stay alive (the first
-   peak); then the optimizer, which makes its state, and zero_grad;
-3. the whole step as it repeats, recorded operation by operation (the second peak).
+1. forward and backward, recorded; their peak;
+2. forward and backward again, where the gradients of 1 stay alive, as in gradient accumulation and in DDP;
+3. the optimizer, which makes its state; then again, recorded, with its peak.
+
+In the step as it repeats the optimizer's state is alive throughout, so that its bytes are added to the peaks
+of 1 and 2.
 
 What a trace cannot see is values. A model that looks at them (`.item()`, `if tensor.any():`) cannot run on
 fake tensors; `trace_workload` then records the same on one real CPU step at batch size 2, and says so.
@@ -16,7 +18,7 @@ fake tensors; `trace_workload` then records the same on one real CPU step at bat
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
@@ -157,34 +159,41 @@ def _trace(step: TracedStep, *, micro_batch_size: int, is_checkpointed: bool, is
         stack.enter_context(_without_mkldnn())
         alive = stack.enter_context(AliveBytes())
         alive.add(step.held())
-        step.forward_backward()
+        first_peak_bytes = _run_peak(step.forward_backward, alive, recorder)
         gradient_bytes = storage_bytes(step.gradients())
-        alive.restart_peak()
-        step.forward_backward()
-        peak_accumulating_bytes = alive.peak_bytes
+        later_peak_bytes = first_peak_bytes
+        if step.mode is not TraceMode.INFERENCE:
+            is_recorded = step.mode is TraceMode.GRADIENTS
+            recorder = Recorder() if is_recorded else recorder
+            later_peak_bytes = _run_peak(step.forward_backward, alive, recorder if is_recorded else None)
         step.update()
-        optimizer_bytes = storage_bytes(step.optimizer_state())
-        alive.restart_peak()
-        with recorder:
-            step.forward_backward()
-            recorder.kind = OperationClass.OPTIMIZER
-            step.update()
+        recorder.kind = OperationClass.OPTIMIZER
+        update_peak_bytes = _run_peak(step.update, alive, recorder)
+    optimizer_bytes = storage_bytes(step.optimizer_state())
     module = step.built.module
     return Trace(
         micro_batch_size=micro_batch_size,
         precision=step.precision,
         is_checkpointed=is_checkpointed,
         operations=recorder.operations(),
-        peak_bytes=alive.peak_bytes,
+        peak_bytes=max(first_peak_bytes + optimizer_bytes, update_peak_bytes),
         parameter_bytes=storage_bytes(module.parameters()),
         gradient_bytes=gradient_bytes,
         optimizer_bytes=optimizer_bytes,
         buffer_bytes=storage_bytes(module.buffers()),
         batch_bytes=storage_bytes(tensors_in(step.built.batch)),
-        peak_accumulating_bytes=max(peak_accumulating_bytes + optimizer_bytes, alive.peak_bytes),
+        peak_accumulating_bytes=max(later_peak_bytes + optimizer_bytes, update_peak_bytes),
         mode=step.mode,
         is_fake=is_fake,
     )
+
+
+def _run_peak(run: Callable[[], None], alive: AliveBytes, recorder: Recorder | None) -> int:
+    """The peak of what ``run`` does, recorded where there is a recorder."""
+    alive.restart_peak()
+    with nullcontext() if recorder is None else recorder:
+        run()
+    return alive.peak_bytes
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One step in its parts, as a trial runs it: forward, backward, clipping, optimizer, zero_grad."""
+"""One step in its parts, as a trial runs it: forward and backward, clipping and optimizer."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TracedStep:
         loss.backward()
 
     def update(self) -> None:
-        """Clip, step the optimizer, free the gradients."""
+        """Clip and step the optimizer; gradients stay, which only a new backward pass would bring back."""
         if self.mode is not TraceMode.TRAINING or self.built.optimizer is None:
             return
         parameters = [one for one in self.built.module.parameters() if one.grad is not None]
@@ -73,7 +73,6 @@ class TracedStep:
         if self.built.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(parameters, self.built.clip_norm, foreach=self.is_cuda or None)
         self.built.optimizer.step()
-        self.built.optimizer.zero_grad(set_to_none=True)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         dtype = _LOW_PRECISION.get(self.precision)

@@ -98,6 +98,7 @@ def main() -> None:
     every = points(data_directory(__doc__))
     print(f"{'draw':>5}{'formula':>10}{'+ shapes':>10}{'worst':>8}")
     errors: list[float] = []
+    hits = 0
     for draw in range(DRAWS):
         mixed = random.Random(draw).sample(every, len(every))
         count = round(SHARE * len(every))
@@ -120,8 +121,13 @@ def main() -> None:
             count=len(rows),
             median_half_width=widths[len(widths) // 2],
         )
+        hits += coverage.hits
         print(f"{draw:5}{mape(bare):10.1%}{mape(rows):10.1%}{worst_factor(rows):7.2f}x  {coverage.line()}")
     print(f"mean error {sum(errors) / len(errors):.1%}, worst draw {max(errors):.1%}   (aim: under 10%)")
+    pooled = Coverage(
+        hits=hits, count=DRAWS * (len(every) - round(SHARE * len(every))), median_half_width=0.0
+    )
+    print(f"all draws: {pooled.line().split(';')[0]}")
     unmeasured = fit_layouts([], machine())
     rows = [row_of(one, unmeasured) for one in every]
     print(f"nothing measured, constants as cited: {mape(rows):.1%}, worst {worst_factor(rows):.2f}x")

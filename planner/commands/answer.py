@@ -11,7 +11,7 @@ from functools import partial
 import planner
 from catalogs.gpus import Gpu
 from planner.commands.prices import Prices
-from planner.estimate import fit
+from planner.estimate import Estimator, fit
 from planner.exits import Exit
 from planner.options import Output
 from planner.recommend import recommend
@@ -41,17 +41,22 @@ def _has_length(flags: TargetFlags) -> bool:
     return any(one is not None for one in (flags.samples, flags.epochs, flags.tokens))
 
 
+def estimator_of(study: Study, prices: Prices) -> Estimator:
+    """Fitted to everything that the study holds."""
+    outcomes = [one.outcome for one in study.trials()]
+    return fit(
+        [one for one in outcomes if isinstance(one, Measurement)],
+        gpus=prices.gpus,
+        profile=study.profile,
+        failures=[one for one in outcomes if isinstance(one, Failure)],
+        confidence=prices.confidence,
+    )
+
+
 def report_of(study: Study, target: Target, prices: Prices) -> Report:
     """The recommendation and all it rests on. Pure but for reading the study."""
     profile, trials = study.profile, study.trials()
     outcomes = [one.outcome for one in trials]
-    estimator = fit(
-        [one for one in outcomes if isinstance(one, Measurement)],
-        gpus=prices.gpus,
-        profile=profile,
-        failures=[one for one in outcomes if isinstance(one, Failure)],
-        confidence=prices.confidence,
-    )
     knobs = knobs_of(trials)
     spent_usd = spent(trials)
     recommendation = recommend(
@@ -60,7 +65,7 @@ def report_of(study: Study, target: Target, prices: Prices) -> Report:
         offers=prices.offers,
         gpus=prices.gpus,
         outcomes=outcomes,
-        estimator=estimator,
+        estimator=estimator_of(study, prices),
         configs_for=partial(configs_for, knobs=knobs),
         today=datetime.now(UTC).date(),
         filters=prices.filters,

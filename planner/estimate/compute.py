@@ -62,7 +62,8 @@ class Compute:
     starts: tuple[Start, ...]
     mixes: Mapping[Technique, Mix]
     traced: Mapping[bool, TracedStep]
-    witnesses: Mapping[tuple[str, str], Witnesses]  # by source and target chip
+    witnesses: Mapping[tuple[str, str], Witnesses]  # other workloads, by source and target chip
+    name: str  # of the workload, among the witnesses
     _ratios: dict[tuple[Technique, Chip, Chip, int], tuple[Ratio, float]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -120,7 +121,7 @@ class Compute:
             ratio = mix.ratio(source, target, size)
             witnesses = self.witnesses.get((source.gpu, target.gpu))
             if witnesses is not None:
-                passage = passage_of(mix, source, target, size, source_s)
+                passage = passage_of(self.name, mix, source, target, size, source_s)
                 ratio = Ratio(math.exp(witnesses.corrected(passage)), ratio.log_spread)
             share = mix.host_share(target, size)
             self._ratios[key] = (ratio, chip_log_spread(source, target, ratio, share))
@@ -150,6 +151,7 @@ def fit_compute(
     traced: Mapping[bool, TracedStep],
     witnesses: Mapping[tuple[str, str], Witnesses] | None = None,
     *,
+    name: str = "",
     is_training: bool = True,
 ) -> Compute:
     """What one worker takes, from measured settings (there may be none) and traces (likewise)."""
@@ -161,7 +163,7 @@ def fit_compute(
         technique: infer(points_of(group), traced.get(technique[0]), is_training=is_training)
         for technique, group in techniques.items()
     }
-    return Compute(starts=tuple(starts), mixes=mixes, traced=traced, witnesses=witnesses or {})
+    return Compute(starts=tuple(starts), mixes=mixes, traced=traced, witnesses=witnesses or {}, name=name)
 
 
 def points_of(starts: Sequence[Start]) -> list[Point]:
@@ -175,10 +177,10 @@ def points_of(starts: Sequence[Start]) -> list[Point]:
     ]
 
 
-def passage_of(mix: Mix, source: Chip, target: Chip, size: int, source_s: float) -> Passage:
+def passage_of(workload: str, mix: Mix, source: Chip, target: Chip, size: int, source_s: float) -> Passage:
     """The way from ``source`` to ``target`` as `mix` sees it, for `peers`."""
     return Passage(
-        workload="",
+        workload=workload,
         kind=source.precision.value,
         source_s=source_s,
         log_ratio=math.log(mix.ratio(source, target, size).median),

@@ -16,7 +16,7 @@ from planner.estimate.capacity import Capacity, fit_capacity
 from planner.estimate.compute import Compute, fit_compute
 from planner.estimate.interval import Ground, spreads
 from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, setting_of, sources_of
-from planner.estimate.neighbours import witnesses_of
+from planner.estimate.peers import Witnesses
 from planner.estimate.traced import traced_steps
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.estimate.workers import Workers, fit_workers, reduce_to_one, scaling_multiplier
@@ -33,7 +33,8 @@ def fit(
     profile: WorkloadProfile | None = None,
     failures: Sequence[Failure] = (),
     confidence: float = 0.9,
-    peers: Mapping[str, Sequence[Measurement]] | None = None,
+    witnesses: Mapping[tuple[str, str], Witnesses] | None = None,
+    name: str = "",
     is_training: bool = True,
 ) -> Estimator:
     """An estimator of one workload from its measurements, its trace and the catalog's chips.
@@ -44,14 +45,15 @@ def fit(
         profile: what `planner check` found; its traces carry estimates where nothing was measured.
         failures: an out-of-memory failure raises the peak memory estimate of its configuration.
         confidence: that the truth lies in an estimate's interval.
-        peers: measurements of other workloads, by name; what they say about two chips corrects the way
-            from one to the other.
+        witnesses: other workloads that were measured on two chips (`witnesses_of`); what they say corrects
+            the way from one chip to the other.
+        name: of this workload, should it be among the witnesses.
         is_training: False where a step is one forward pass (recordings of inference).
     """
     sources = sources_of(measurements, gpus)
     traced = traced_steps(profile.traces) if profile is not None else {}
     starts = reduce_to_one(sources, profile)
-    compute = fit_compute(starts, traced, witnesses_of(peers or {}, gpus), is_training=is_training)
+    compute = fit_compute(starts, traced, witnesses, name=name, is_training=is_training)
     known = [one for one in measurements if one.config.gpu in gpus]
     by_setting: dict[Setting, list[Measurement]] = {}
     for one in known:

@@ -73,16 +73,26 @@ class Line:
     optimizer_s: float  # of fixed_s, what is no synchronisation
     micro_batch_sizes: tuple[int, ...]  # measured, ascending, distinct
     accumulations: tuple[int, ...]
-    misfit: float  # root mean square of log(measured / line)
+    log_residuals: tuple[float, ...]  # median log(measured / line) of each measured size
+    misfit: float  # root mean square of log(measured / line) about those medians
     half_width: float  # median half width of the points' medians, as a fraction
 
     def step_time_s(self, micro_batch_size: float, accumulation: float) -> float:
         """Seconds per optimizer step on the line."""
-        return self.fixed_s + accumulation * self.micro_batch_s(micro_batch_size)
+        line_s = self.fixed_s + accumulation * (self.per_micro_s + self.per_sample_s * micro_batch_size)
+        return line_s * self._bend(micro_batch_size)
 
     def micro_batch_s(self, micro_batch_size: float) -> float:
         """Seconds per micro batch on the line."""
-        return self.per_micro_s + self.per_sample_s * micro_batch_size
+        line_s = self.per_micro_s + self.per_sample_s * micro_batch_size
+        return line_s * self._bend(micro_batch_size)
+
+    def _bend(self, micro_batch_size: float) -> float:
+        """The line runs through what was measured, and between sizes in the log of the size."""
+        if len(self.log_residuals) == 1:
+            return math.exp(self.log_residuals[0])
+        at = math.log(micro_batch_size)
+        return math.exp(float(np.interp(at, np.log(self.micro_batch_sizes), self.log_residuals)))
 
     def distance(self, micro_batch_size: int) -> float:
         """How far outside the measured micro batch sizes: |log| of the ratio; 0 between them."""
@@ -156,15 +166,18 @@ def fit_line(measurements: Sequence[Measurement]) -> Line:
     prior = np.array([fixed_share, micro_share, 1.0 - fixed_share - micro_share])
     found = _least_squares(rows / scale, prior)
     fixed_s, per_micro_s, per_sample_s = (float(one) for one in found / scale)
-    line_times = fixed_s + counts * (per_micro_s + per_sample_s * sizes)
+    logs = np.log(times / (fixed_s + counts * (per_micro_s + per_sample_s * sizes)))
+    distinct = np.unique(sizes)
+    medians = np.array([np.median(logs[sizes == one]) for one in distinct])
     return Line(
         fixed_s=fixed_s,
         per_micro_s=per_micro_s,
         per_sample_s=per_sample_s,
         optimizer_s=min(fixed_s, _optimizer_s(measurements, float(times.min()))),
-        micro_batch_sizes=tuple(sorted({int(one) for one in sizes})),
+        micro_batch_sizes=tuple(int(one) for one in distinct),
         accumulations=tuple(sorted({int(one) for one in counts})),
-        misfit=float(np.sqrt(np.mean(np.log(times / line_times) ** 2))),
+        log_residuals=tuple(float(one) for one in medians),
+        misfit=float(np.sqrt(np.mean((logs - medians[np.searchsorted(distinct, sizes)]) ** 2))),
         half_width=float(np.median([one.half_width_fraction for one in measurements])),
     )
 

@@ -42,7 +42,7 @@ def _between(workload: str, before: Start, after: Start, compute: Compute) -> li
     witnesses = []
     for size in sizes:
         source_s, target_s = before.micro_batch_s(size), after.micro_batch_s(size)
-        passage = passage_of(mix, before.chip, after.chip, size, source_s)
+        passage = passage_of(workload, mix, before.chip, after.chip, size, source_s)
         witnesses.append(
             Witness(passage=replace(passage, workload=workload), true_log_ratio=math.log(target_s / source_s))
         )

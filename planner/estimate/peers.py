@@ -9,6 +9,7 @@ step resembles the one asked about.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,47 +52,35 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """All that is known about one pair of chips, ready to be asked."""
+    """All that is known about one pair of chips, ready to be asked; made by `hear`."""
 
-    witnesses: tuple[Witness, ...]
-    _losses: Vector  # of every witness under every pair of corrections
+    workloads: NDArray[np.str_]
+    kinds: NDArray[np.str_]
+    log_source_s: Vector
+    shares: Vector  # one over the number of witnesses of the same workload and kind
+    losses: Vector  # of every witness (rows) under every pair of corrections (columns)
 
-    def corrected(self, passage: Passage, *, without: str = "") -> float:
-        """The log ratio of ``passage`` as the witnesses correct it.
-
-        Args:
-            passage: of the workload asked about.
-            without: a workload whose witnesses are not heard.
-        """
-        weights = self._weights(passage, without)
-        if not weights.any():
-            return passage.log_ratio
-        score = _LOG_PRIOR - weights @ self._losses
+    def corrected(self, passage: Passage) -> float:
+        """The log ratio of ``passage`` as the witnesses correct it; its own workload is not heard."""
+        likeness = np.exp(-np.abs(self.log_source_s - math.log(passage.source_s)) / LIKENESS_LOG_SCALE)
+        alike = np.where(self.kinds == passage.kind, 1.0, OTHER_KIND_WEIGHT)
+        weights = likeness * alike * self.shares * (self.workloads != passage.workload)
+        score = _LOG_PRIOR - weights @ self.losses
         belief = np.exp(score - score.max())
         belief /= belief.sum()
         return float(_moved(passage, np.array([belief @ _HOST]), np.array([belief @ _GPU]))[0])
 
-    def _weights(self, passage: Passage, without: str) -> Vector:
-        heard = [one.passage for one in self.witnesses]
-        spoken: dict[tuple[str, str], int] = {}
-        for one in heard:
-            spoken[one.workload, one.kind] = spoken.get((one.workload, one.kind), 0) + 1
-        return np.array(
-            [
-                0.0
-                if one.workload in (without, passage.workload)
-                else (1.0 if one.kind == passage.kind else OTHER_KIND_WEIGHT)
-                * math.exp(-abs(math.log(one.source_s / passage.source_s)) / LIKENESS_LOG_SCALE)
-                / spoken[one.workload, one.kind]
-                for one in heard
-            ]
-        )
-
 
 def hear(witnesses: Sequence[Witness]) -> Witnesses:
     """Witnesses of one pair of chips (at least one)."""
-    losses = np.stack([_loss(one.true_log_ratio - _moved(one.passage, _HOST, _GPU)) for one in witnesses])
-    return Witnesses(tuple(witnesses), losses)
+    spoken = Counter((one.passage.workload, one.passage.kind) for one in witnesses)
+    return Witnesses(
+        workloads=np.array([one.passage.workload for one in witnesses]),
+        kinds=np.array([one.passage.kind for one in witnesses]),
+        log_source_s=np.log([one.passage.source_s for one in witnesses]),
+        shares=np.array([1.0 / spoken[one.passage.workload, one.passage.kind] for one in witnesses]),
+        losses=np.stack([_loss(one.true_log_ratio - _moved(one.passage, _HOST, _GPU)) for one in witnesses]),
+    )
 
 
 def _moved(passage: Passage, host: Vector, gpu: Vector) -> Vector:

@@ -195,13 +195,15 @@ class ScalingModel:
         ``work.micro_batch_s`` is ignored. At least a hundredth of the time per micro batch: a step that is
         all traffic says nothing about compute.
         """
+        wait_s = self.synchronisation_s(group)
         low, high = 0.0, step_s / work.accumulation
         for _ in range(50):
             middle = 0.5 * (low + high)
             trial = WorkerStep(
                 micro_batch_s=middle, accumulation=work.accumulation, per_step_s=work.per_step_s
             )
-            low, high = (low, middle) if self.step_s(trial, group) > step_s else (middle, high)
+            took_s = _together_s(trial, self.parallelism, wait_s, group, self.fit.constants)
+            low, high = (low, middle) if took_s > step_s else (middle, high)
         return max(high, 0.01 * step_s / work.accumulation)
 
 
@@ -219,6 +221,13 @@ def _step_s(
     constants: Mapping[str, float],
 ) -> float:
     wait_s = _synchronisation_s(parallelism, traffic, group, fabric, constants)
+    return _together_s(work, parallelism, wait_s, group, constants)
+
+
+def _together_s(
+    work: WorkerStep, parallelism: Parallelism, wait_s: float, group: Group, constants: Mapping[str, float]
+) -> float:
+    """Compute and ``wait_s`` per synchronisation overlapped, for the slowest worker of ``group``."""
     micro_s, exponent = work.micro_batch_s, max(1.0, constants["overlap"])
     together_s = _norm(micro_s, wait_s, exponent)
     if parallelism is Parallelism.FSDP2:

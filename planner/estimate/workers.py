@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,12 +87,8 @@ def fit_workers(sources: Sequence[Source], compute: Compute, profile: WorkloadPr
     for one in sources:
         if one.setting.gpu_count > 1 and one.setting.parallelism is not Parallelism.SINGLE:
             groups.setdefault((one.setting.gpu, one.setting.parallelism), []).append(one)
-    alone = Compute(
-        starts=tuple(one for one in compute.starts if one.source.setting.gpu_count == 1),
-        mixes=compute.mixes,
-        traced=compute.traced,
-        witnesses=compute.witnesses,
-    )
+    singles = tuple(one for one in compute.starts if one.source.setting.gpu_count == 1)
+    alone = replace(compute, starts=singles)
     models = {}
     for key, group in groups.items():
         points = [point for one in group for point in _points(one, alone)]

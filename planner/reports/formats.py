@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from typing import TYPE_CHECKING
 
-from planner.estimate.values import Estimate
+if TYPE_CHECKING:  # `planner catalog` formats prices and should not load the estimator for it
+    from planner.estimate.values import Estimate
 
 Show = Callable[[float], str]
 

@@ -25,7 +25,7 @@ BAR_WIDTH, BAR_HEIGHT = 220, 16
 CELL_WIDTH = 120
 
 
-def to_html(report: Report) -> str:
+def render(report: Report) -> str:
     """The whole page."""
     answer = report.recommendation
     plans = shown_plans(answer, PLANS_SHOWN)

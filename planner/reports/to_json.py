@@ -29,7 +29,7 @@ from planner.reports.why import explanation
 SCHEMA_VERSION = 1  # raised when a key changes its meaning or goes; new keys do not raise it
 
 
-def to_json(report: Report) -> str:
+def render(report: Report) -> str:
     """JSON text, one line for each key and each item of a list."""
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in _document(report).items()]
     return "{\n" + ",\n".join(parts) + "\n}\n"

@@ -15,7 +15,7 @@ PLANS_SHOWN = 12
 _SPECIAL = str.maketrans({one: f"\\{one}" for one in "\\`*_{}[]<>|#"})
 
 
-def to_markdown(report: Report) -> str:
+def render(report: Report) -> str:
     """The same content as the other outputs, in GitHub's dialect."""
     answer = report.recommendation
     best = answer.winner

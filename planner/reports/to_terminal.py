@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -20,8 +22,23 @@ TIE = "\N{ALMOST EQUAL TO}"
 EXCLUSIONS_SHOWN = 12
 
 
-def to_terminal(report: Report, console: Console) -> None:
-    """Print the report: the answer first, what it rests on after it."""
+def render(report: Report, width: int = 100, *, is_coloured: bool = False) -> str:
+    """The answer first, what it rests on after it.
+
+    Args:
+        report: what is shown.
+        width: of the terminal, in columns; below 80 tables are cut.
+        is_coloured: with the terminal's escape codes; nothing is said by colour alone.
+    """
+    console = Console(
+        width=width, file=StringIO(), highlight=False, force_terminal=is_coloured, no_color=not is_coloured
+    )
+    with console.capture() as capture:
+        _print(report, console)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def _print(report: Report, console: Console) -> None:
     answer = report.recommendation
     console.print()
     _print_warning(first_warning(report), console)

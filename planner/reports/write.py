@@ -7,15 +7,17 @@ import tempfile
 from pathlib import Path
 
 from planner.errors import PlannerError
+from planner.reports import to_html, to_json, to_markdown
 from planner.reports.report import Report
-from planner.reports.to_html import to_html
-from planner.reports.to_json import to_json
-from planner.reports.to_markdown import to_markdown
 
-RENDERERS = {"report.html": to_html, "report.json": to_json, "report.md": to_markdown}
+RENDERERS = {
+    "report.html": to_html.render,
+    "report.json": to_json.render,
+    "report.md": to_markdown.render,
+}
 
 
-def write_reports(report: Report, out_dir: Path) -> tuple[Path, ...]:
+def write(report: Report, out_dir: Path) -> tuple[Path, ...]:
     """Write report.html, report.json and report.md into ``out_dir``, made if there is none.
 
     Raises PlannerError naming the path and the way out when the folder cannot be written to.

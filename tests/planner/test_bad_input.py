@@ -48,7 +48,10 @@ FILES = {  # text of the model file -> what the message must say
     "loss not a scalar": (with_body("loss", "return model(batch)"), ("scalar", "mean()")),
     "loss not a tensor": (with_body("loss", "return 'high'"), ("loss", "tensor")),
     "loss NaN at once": (with_body("loss", "return model(batch).mean() * float('nan')"), ("loss", "nan")),
-    "batch() of the wrong size": (with_body("batch", "return torch.randn(7, 4)"), ("wrong size", "2 samples", "[7, 4]")),
+    "batch() of the wrong size": (
+        with_body("batch", "return torch.randn(7, 4)"),
+        ("wrong size", "2 samples", "[7, 4]"),
+    ),
     "sys.exit in the file": (MODEL + "import sys; sys.exit(7)\n", ("sys.exit(7)",)),
     "not text": ("\x00\x01", ("model.py: syntax error", "null bytes")),
 }

@@ -164,8 +164,12 @@ def test_a_full_disk_is_said_and_what_was_saved_is_kept(tmp_path: Path) -> None:
         connection.execute(f"pragma max_page_count = {path.stat().st_size // 4096}")
 
     engine.dispose()
-    with pytest.raises(PlannerError, match="full; free some space; every trial saved"):
+
+    def fill() -> None:
         for size in (1, 2, 4, 16, 32):
             put(study, make_measurement(make_config(micro_batch_size=size, accumulation=32 // size)), 1.0)
+
+    with pytest.raises(PlannerError, match="full; free some space; every trial saved"):
+        fill()
     engine.dispose()
     assert make_measurement() in [one.outcome for one in load_study(url, "gpt").trials()]

@@ -16,7 +16,7 @@ from trials.measure import MeasureSettings, measure, merge
 from trials.place import Place
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Parallelism, Precision, TrialConfig
 
-QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=0.5)
+QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
 
 
 def run(folder: Path, text: str = PLAIN, settings: MeasureSettings = QUICK, **changes: object) -> Outcome:
@@ -125,7 +125,7 @@ def test_large_accumulation_is_interpolated_from_two_small_counts(tmp_path: Path
     assert [one.accumulation for one in found.series] == [1, 3]
     assert found.is_interpolated
     assert found.phases is not None
-    full = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=0.5, is_full=True)
+    full = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf, is_full=True)
     whole = measured(run(tmp_path, settings=full, micro_batch_size=2, accumulation=16))
     assert [one.accumulation for one in whole.series] == [16]
     assert 0.4 < found.step_time_s / whole.step_time_s < 2.5
@@ -304,7 +304,7 @@ def test_memory_does_not_grow_over_trials(tmp_path: Path) -> None:
 
 
 def test_loader_workers_may_be_set(tmp_path: Path) -> None:
-    settings = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=0.5, loader_worker_count=1)
+    settings = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf, loader_worker_count=1)
     assert measured(run(tmp_path, settings=settings)).losses == measured(run(tmp_path)).losses
 
 

@@ -7,20 +7,15 @@ import re
 import resource
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from planner.errors import PlannerError
+from planner.reports import to_html, to_json, to_markdown, to_terminal, write_reports
 from planner.reports.report import Curve, CurvePoint, Report
-from planner.reports.to_html import to_html
-from planner.reports.to_json import SCHEMA_VERSION, to_json
-from planner.reports.to_markdown import to_markdown
-from planner.reports.to_terminal import to_terminal
-from planner.reports.write import write_reports
+from planner.reports.to_json import SCHEMA_VERSION
 from planner.space import Exclusion
 from tests.builders import (
     GIB,
@@ -44,10 +39,7 @@ EVERY = pytest.mark.parametrize(
 
 
 def printed(report: Report, width: int = 100) -> str:
-    console = Console(width=width, file=StringIO(), no_color=True, force_terminal=False)
-    with console.capture() as capture:
-        to_terminal(report, console)
-    return capture.get().replace("\N{MULTIPLICATION SIGN}", "x")
+    return to_terminal.render(report, width).replace("\N{MULTIPLICATION SIGN}", "x")
 
 
 # Terminal
@@ -71,6 +63,11 @@ def test_the_terminal_says_first_that_no_gpu_was_measured() -> None:
     assert printed(make_cpu_report()).lstrip().startswith("! No GPU was measured: every GPU figure is")
 
 
+def test_the_terminal_has_escape_codes_only_when_asked() -> None:
+    assert "\x1b" not in to_terminal.render(make_report())
+    assert "\x1b[1mRent" in to_terminal.render(make_report(), is_coloured=True)
+
+
 def test_the_terminal_lists_plans_and_trials() -> None:
     text = printed(make_report())
     assert re.search(r"1 +1 +L4-24GB +gcp +5 h +\$3\.60 +\$3\.53\N{EN DASH}3\.67 +measured +fits", text)
@@ -89,13 +86,13 @@ def test_the_terminal_shows_markup_as_text() -> None:
 
 @EVERY
 def test_the_json_is_valid_and_has_a_schema_version(report: Report) -> None:
-    document = json.loads(to_json(report))
+    document = json.loads(to_json.render(report))
     assert document["schema_version"] == SCHEMA_VERSION
-    assert set(document) == set(json.loads(to_json(make_report())))
+    assert set(document) == set(json.loads(to_json.render(make_report())))
 
 
 def test_the_json_carries_the_winner_in_base_units() -> None:
-    document = json.loads(to_json(make_report()))
+    document = json.loads(to_json.render(make_report()))
     winner = document["winner"]
     assert document["status"] == "plan"
     assert winner["offer"]["instance_type"] == "g2-standard-8"
@@ -115,7 +112,7 @@ def test_the_json_carries_the_winner_in_base_units() -> None:
 
 
 def test_the_json_keeps_raw_step_times_and_failures() -> None:
-    trials = json.loads(to_json(make_report()))["trials"]
+    trials = json.loads(to_json.render(make_report()))["trials"]
     assert trials[1]["measurement"]["series"] == [{"accumulation": 4, "step_times_s": [0.5] * 12}]
     assert trials[1]["cost_usd"] == pytest.approx(0.004)
     assert trials[2]["measurement"] is None
@@ -126,18 +123,19 @@ def test_the_json_keeps_raw_step_times_and_failures() -> None:
 
 
 def test_the_json_says_nothing_fits_and_what_would() -> None:
-    document = json.loads(to_json(NOTHING_FITS))
+    document = json.loads(to_json.render(NOTHING_FITS))
     assert document["status"] == "nothing fits"
     assert document["winner"] is None
     assert document["nearest"]["rank"] == 1
     assert document["shortfall"]["samples_that_fit"] == 225_856
-    assert json.loads(to_json(NO_PLAN))["status"] == "no plan"
+    assert json.loads(to_json.render(NO_PLAN))["status"] == "no plan"
 
 
 UNITS = re.compile(r"(_usd|_s|_bytes|_hz|_w|_j|_c|_per_s|_per_hour|_fraction|_ratio|_count|_batch_size)$")
 COUNTS = {
     "rank", "accumulation", "samples", "tokens_per_sample", "dataset_size", "vcpus", "schema_version",
-    "samples_that_fit", "number", "threads_per_worker", "settles_rank", "runner_up_rank", "passed_over_rank", "step_count",
+    "samples_that_fit", "number", "threads_per_worker",
+    "settles_rank", "runner_up_rank", "passed_over_rank", "step_count",
     "low", "expected", "high",  # their estimate's key has the unit
 }  # fmt: skip
 
@@ -156,7 +154,7 @@ def numbers(value: Any, key: str = "") -> Iterator[str]:
 
 @EVERY
 def test_every_number_of_the_json_has_its_unit_in_its_key(report: Report) -> None:
-    unnamed = {key for key in numbers(json.loads(to_json(report))) if not UNITS.search(key)}
+    unnamed = {key for key in numbers(json.loads(to_json.render(report))) if not UNITS.search(key)}
     assert unnamed - COUNTS - {"step_times_s", "losses", "frontier_ranks"} == set()
 
 
@@ -164,7 +162,7 @@ def test_every_number_of_the_json_has_its_unit_in_its_key(report: Report) -> Non
 
 
 def test_the_markdown_holds_the_answer_and_the_tables() -> None:
-    text = to_markdown(make_report()).replace("\N{MULTIPLICATION SIGN}", "x")
+    text = to_markdown.render(make_report()).replace("\N{MULTIPLICATION SIGN}", "x")
     assert text.startswith("# Rent 1 x g2-standard-8 from gcp\n")
     assert "| 1 | 1 x L4-24GB | g2-standard-8, gcp us-central1 | 5 h | $3.60 |" in text
     assert "| **total** | **$3.61** |  |" in text
@@ -172,14 +170,14 @@ def test_the_markdown_holds_the_answer_and_the_tables() -> None:
 
 
 def test_the_markdown_starts_with_the_missing_gpu() -> None:
-    assert to_markdown(make_cpu_report()).startswith("> **Note:** No GPU was measured")
+    assert to_markdown.render(make_cpu_report()).startswith("> **Note:** No GPU was measured")
 
 
 def test_the_markdown_escapes_what_would_be_markup() -> None:
     report = make_report(
         exclusions=(Exclusion(knob="a|b", reason="<img src=x> *not* _this_\nnor that"),),
     )
-    assert "- a\\|b: \\<img src=x\\> \\*not\\* \\_this\\_ nor that" in to_markdown(report)
+    assert "- a\\|b: \\<img src=x\\> \\*not\\* \\_this\\_ nor that" in to_markdown.render(report)
 
 
 # HTML
@@ -221,7 +219,7 @@ class Page(HTMLParser):
 
 @EVERY
 def test_the_page_is_well_formed_and_needs_nothing_from_outside(report: Report) -> None:
-    text = to_html(report)
+    text = to_html.render(report)
     page = Page(text)
     assert page.open == []
     for _, attributes in page.tags:
@@ -234,7 +232,7 @@ def test_the_page_is_well_formed_and_needs_nothing_from_outside(report: Report) 
 
 
 def test_the_page_answers_with_cost_time_and_how_sure() -> None:
-    text = Page(to_html(make_report())).text
+    text = Page(to_html.render(make_report())).text
     assert "Rent 1 x g2-standard-8 from gcp 1 x L4-24GB, us-central1, on-demand, $0.720/h" in text
     assert "Cost of the run $3.60" in text
     assert "90%: $3.53 to $3.67, budget $100" in text
@@ -245,19 +243,19 @@ def test_the_page_answers_with_cost_time_and_how_sure() -> None:
 
 
 def test_the_page_says_first_that_no_gpu_was_measured() -> None:
-    text = Page(to_html(make_cpu_report())).text
+    text = Page(to_html.render(make_cpu_report())).text
     assert text.index("No GPU was measured") < text.index("Cost of the run")
 
 
 def test_the_page_says_when_nothing_fits_and_what_would() -> None:
-    text = Page(to_html(NOTHING_FITS)).text
+    text = Page(to_html.render(NOTHING_FITS)).text
     assert "Nothing fits a budget of $1 and a deadline of 1 h" in text
     assert "raise the budget to $3.69 and extend the deadline to 5.1 h" in text
     assert "The nearest plan: 1 x g2-standard-8 from gcp" in text
 
 
 def test_every_image_and_table_of_the_page_can_be_read_without_seeing_it() -> None:
-    page = Page(to_html(make_report()))
+    page = Page(to_html.render(make_report()))
     plots = [one for one in page.all("svg") if one.get("class") == "plot"]
     ids = {one.get("id") for _, one in page.tags}
     assert len(plots) == 3
@@ -285,7 +283,7 @@ def test_the_page_draws_measured_points_failures_and_the_estimated_band() -> Non
         ),
         curves=(Curve(points=points),),
     )
-    classes = [one.get("class") for _, one in Page(to_html(report)).tags]
+    classes = [one.get("class") for _, one in Page(to_html.render(report)).tags]
     assert classes.count("trial-point series-0") == 2 * 2  # on the throughput and on the memory plot
     assert classes.count("trial-point series-1") == 2
     assert classes.count("overflow") == 1
@@ -304,11 +302,11 @@ def test_hostile_text_stays_text_on_the_page() -> None:
         notes=(HOSTILE,),
         outcomes=(make_measurement(BF16, warnings=(HOSTILE,)), make_failure(reason=HOSTILE)),
     )
-    page = Page(to_html(report))
+    page = Page(to_html.render(report))
     assert len(page.all("script")) == 1
     assert page.all("img") == []
     assert page.text.count("alert(1)") > 5
-    assert HOSTILE in json.loads(to_json(report))["workload"]["path"]
+    assert HOSTILE in json.loads(to_json.render(report))["workload"]["path"]
 
 
 # Files

@@ -1,0 +1,251 @@
+"""Step time from one GPU to another: from the chips' figures, and with other workloads known on both.
+
+Data: transfer/single_gpu_times.csv, six recordings. For every workload and every GPU that it ran on, an
+estimator is fitted to what was recorded there (all its batch sizes and precisions), and predicts the same
+workload, batch and precision on every other GPU of the data set. Nothing of the target GPU, and nothing of
+the workload on it, enters; with `--peers` the data set's *other* workloads on the two GPUs do.
+
+    python benchmarks/estimate/transfer.py [DATA]
+
+Baselines: ratio of peak FLOP/s, of bandwidth, their geometric mean; with other workloads known, the median
+of their ratios. Rows of stratum host-bound are scored apart: no chip's figure decides them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+
+import pandas as pd
+
+from benchmarks.estimate.recorded import chips, config_of, measurement_of
+from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, worst_factor
+from catalogs.gpus import Gpu
+from planner.estimate import Hardware, fit
+from planner.estimate.chips import peak_flop_per_s
+from planner.estimate.neighbours import witnesses_of
+from planner.estimate.peers import Witnesses
+from trials.trial import Measurement, Precision
+
+NAMES = {
+    **{"P4": "P4-8GB", "P100": "P100-PCIE-16GB", "P100-PCIE": "P100-PCIE-16GB", "T4": "T4-16GB"},
+    **{"V100": "V100-SXM2-16GB", "V100-PCIE": "V100-PCIE-32GB", "TitanV": "TITAN-V"},
+    **{"1080Ti": "GTX-1080-TI", "TitanXP": "TITAN-XP", "2080Ti": "RTX-2080-TI-11GB"},
+    **{"TitanRTX": "TITAN-RTX-24GB", "RTX6000": "QUADRO-RTX-6000-24GB", "A40": "A40-48GB"},
+    **{"RTX3090": "RTX-3090-24GB", "RTX4090": "RTX-4090-24GB", "L4": "L4-24GB"},
+    **{"A100-40": "A100-SXM4-40GB", "A100-80P": "A100-PCIE-80GB", "A100-80S": "A100-SXM4-80GB"},
+    **{"H100-S": "H100-SXM5-80GB", "GH200-96": "GH200-96GB"},
+    "RTX2080": "RTX-2080-TI-11GB",  # Sailor's "RTX-2080" has 11 GB: the Ti
+}
+NAMES_BY_DATASET = {  # where the same label means another form factor
+    ("neusight", "A100-40"): "A100-PCIE-40GB",  # NVIDIA_A100-PCIE-40GB in its own table
+    ("zeus", "V100"): "V100-PCIE-32GB",  # power limits up to 250 W: the PCIe card
+}
+PRECISIONS = {
+    "fp32": Precision.FP32,
+    "fp16": Precision.FP16,
+    "amp": Precision.FP16,
+    "bf16": Precision.BF16,
+    "unk": Precision.TF32,  # PyTorch of 2021: TF32 by default where the chip has it
+}
+DEFAULT_TF32 = ("ryujaehun",)  # fp32 rows of convnets: cuDNN uses TF32 unless told otherwise
+SAMPLES_PER_EPOCH = {  # zeus records epochs; sizes of the data sets as published
+    "cifar100/shufflenetv2": 50_000,
+    "imagenet/resnet50": 1_281_167,
+    "squad/bert_base_uncased": 88_524,
+    "sentiment140/bert_base_uncased": 160_000,
+    "librispeech/deepspeech2": 281_241,
+    "movielens-1m/ncf": 4_970_845,
+}
+UNKNOWN_BATCH = 1024  # rows per item, of some large batch that nobody recorded
+UNLICENSED = ("ryujaehun",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One row of the table."""
+
+    dataset: str
+    workload: str
+    is_training: bool
+    precision: Precision
+    batch: int
+    gpu: str
+    stratum: str
+    step_s: float
+
+    @property
+    def key(self) -> tuple[str, Precision, int]:
+        """What must agree for two recordings to be compared across GPUs."""
+        return self.workload, self.precision, self.batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """From one GPU to another."""
+
+    source: Recording
+    target: Recording
+    row: Row
+
+
+def recordings(data: Path) -> list[Recording]:
+    """The table, times as seconds per step."""
+    table = pd.read_csv(data / "transfer" / "single_gpu_times.csv")
+    return [_recording(one) for one in table.itertuples()]
+
+
+def _recording(one: object) -> Recording:
+    dataset, workload, batch = str(one.dataset), str(one.workload), int(one.batch)  # type: ignore[attr-defined]
+    seconds = float(one.ms) / 1e3  # type: ignore[attr-defined]
+    if dataset == "zeus":
+        seconds *= batch / SAMPLES_PER_EPOCH[workload]
+    if batch < 0:
+        batch, seconds = UNKNOWN_BATCH, seconds * UNKNOWN_BATCH
+    gpu, mode = str(one.gpu), str(one.mode)  # type: ignore[attr-defined]
+    precision = PRECISIONS[str(one.precision)]  # type: ignore[attr-defined]
+    if precision is Precision.FP32 and dataset in DEFAULT_TF32:
+        precision = Precision.TF32
+    return Recording(
+        dataset=dataset,
+        workload=f"{workload} {mode}",
+        is_training=mode == "train",
+        precision=precision,
+        batch=batch,
+        gpu=NAMES_BY_DATASET.get((dataset, gpu), NAMES[gpu]),
+        stratum=str(one.stratum),  # type: ignore[attr-defined]
+        step_s=seconds,
+    )
+
+
+def predictions(
+    rows: Iterable[Recording], gpus: Mapping[str, Gpu], *, has_peers: bool
+) -> list[Prediction]:
+    """Every recording on every other GPU that its workload ran on."""
+    found: list[Prediction] = []
+    for dataset, mine in _grouped(rows, lambda one: one.dataset).items():
+        by_workload = _grouped(mine, lambda one: one.workload)
+        for is_training in (True, False):
+            named = {name: all_ for name, all_ in by_workload.items() if all_[0].is_training is is_training}
+            measured = {name: [_measurement(one) for one in all_] for name, all_ in named.items()}
+            witnesses = witnesses_of(measured, gpus, is_training=is_training) if has_peers else {}
+            for name, all_ in named.items():
+                for known in _grouped(all_, lambda one: one.gpu).values():
+                    found.extend(_from_one_gpu(name, known, all_, gpus, witnesses))
+        assert dataset
+    return found
+
+
+def _from_one_gpu(
+    name: str,
+    known: list[Recording],
+    all_: list[Recording],
+    gpus: Mapping[str, Gpu],
+    witnesses: Mapping[tuple[str, str], Witnesses],
+) -> list[Prediction]:
+    source = {one.key: one for one in known}
+    estimator = fit(
+        [_measurement(one) for one in known],
+        gpus=gpus,
+        witnesses=witnesses,
+        name=name,
+        is_training=known[0].is_training,
+    )
+    found = []
+    for target in all_:
+        before = source.get(target.key)
+        if target.gpu == known[0].gpu or before is None:
+            continue
+        hardware = Hardware(gpu=gpus[target.gpu], link=gpus[target.gpu].link)
+        estimate = estimator.step_time_s(config_of(target.gpu, target.precision, target.batch), hardware)
+        assert estimate is not None
+        row = Row(
+            group=target.workload,
+            measured=target.step_s,
+            predicted=estimate.expected,
+            below=math.log(estimate.expected / estimate.low),
+            above=math.log(estimate.high / estimate.expected),
+        )
+        found.append(Prediction(source=before, target=target, row=row))
+    return found
+
+
+def _measurement(one: Recording) -> Measurement:
+    return measurement_of(config_of(one.gpu, one.precision, one.batch), one.step_s)
+
+
+def _grouped(rows: Iterable[Recording], key: object) -> dict[str, list[Recording]]:
+    groups: dict[str, list[Recording]] = defaultdict(list)
+    for one in rows:
+        groups[key(one)].append(one)  # type: ignore[operator]
+    return groups
+
+
+def baselines(found: list[Prediction], gpus: Mapping[str, Gpu]) -> dict[str, list[Row]]:
+    """The same rows by ratios of peak figures, and by the median ratio of other workloads."""
+    ratios: dict[tuple[str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for one in found:
+        pair = (one.target.dataset, one.source.gpu, one.target.gpu)
+        ratios[pair][one.target.workload].append(one.target.step_s / one.source.step_s)
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for one in found:
+        before, after = gpus[one.source.gpu], gpus[one.target.gpu]
+        compute = (peak_flop_per_s(before, one.source.precision) or 1.0) / (
+            peak_flop_per_s(after, one.source.precision) or 1.0
+        )
+        memory = before.bandwidth_bytes_per_s / after.bandwidth_bytes_per_s
+        guesses = {"peak": compute, "bandwidth": memory, "geometric mean": math.sqrt(compute * memory)}
+        pair = ratios[one.target.dataset, one.source.gpu, one.target.gpu]
+        others = [ratio for name, all_ in pair.items() if name != one.target.workload for ratio in all_]
+        guesses["median ratio"] = median(others) if others else guesses["geometric mean"]
+        for name, ratio in guesses.items():
+            rows[name].append(
+                Row(group=one.row.group, measured=one.row.measured, predicted=one.source.step_s * ratio)
+            )
+    return rows
+
+
+def report(title: str, found: list[Prediction], others: Mapping[str, list[Row]]) -> None:
+    """One line per data set, then the means over data sets."""
+    names = list(others)
+    print(f"\n{title}\n{'data set':14s} {'rows':>5s} {'MAPE':>7s} {'worst':>6s} {'>2.5x':>6s} ", *names, sep="  ")
+    means: dict[str, list[float]] = defaultdict(list)
+    for dataset in sorted({one.target.dataset for one in found}):
+        chosen = [index for index, one in enumerate(found) if one.target.dataset == dataset]
+        rows = [found[index].row for index in chosen]
+        errors = {name: mape([others[name][index] for index in chosen]) for name in names}
+        beyond = sum(abs(row.log_error) > math.log(2.5) for row in rows)
+        cells = "  ".join(f"{errors[name]:{len(name)}.1%}" for name in names)
+        print(f"{dataset:14s} {len(rows):5d} {mape(rows):7.1%} {worst_factor(rows):5.1f}x {beyond:6d}   {cells}")
+        if len({row.group for row in rows}) > 1:
+            print(f"{'':14s} {leave_one_group_out(rows).line()}")
+        for label in ("all", "licensed") if dataset not in UNLICENSED else ("all",):
+            means[label].append(mape(rows))
+            for name in names:
+                means[f"{label} {name}"].append(errors[name])
+    for label in ("licensed", "all"):
+        if label not in means:
+            continue
+        cells = "  ".join(f"{mean(means[f'{label} {name}']):{len(name)}.1%}" for name in names)
+        print(f"{'mean, ' + label:14s} {'':5s} {mean(means[label]):7.1%} {'':6s} {'':6s}   {cells}")
+
+
+def main() -> None:
+    """Both tables."""
+    data = data_directory(__doc__)
+    gpus = chips()
+    rows = recordings(data)
+    for has_peers in (False, True):
+        found = predictions(rows, gpus, has_peers=has_peers)
+        for stratum in ("gpu-bound", "host-bound"):
+            mine = [one for one in found if one.target.stratum == stratum]
+            given = "other workloads known on both GPUs" if has_peers else "chips' figures only"
+            report(f"{given}, {stratum}", mine, baselines(mine, gpus))
+
+
+if __name__ == "__main__":
+    main()

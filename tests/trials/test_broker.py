@@ -1,0 +1,205 @@
+"""The broker without Ray: what the driver gets when workers answer, fail, die or stay away."""
+
+import asyncio
+
+import pytest
+
+from tests.builders import make_config, make_failure, make_measurement
+from trials.blackbox import Box
+from trials.broker import Broker, Ended, Order
+from trials.trial import FailureKind
+
+CONFIG = make_config(gpu_count=2)
+MEASURED = make_measurement(CONFIG)
+
+
+def order(**changes):
+    facts = {"trial_id": 1, "config": CONFIG, "ranks": (0, 1), "limit_s": 60.0, "restart_limit_s": 60.0}
+    return Order(**{**facts, **changes})
+
+
+def box(rank, **changes):
+    facts = {"trial_id": 1, "is_finished": False, "stacks": "", "kernel_kill_count": 0}
+    return Box(rank=rank, **{**facts, **changes})
+
+
+async def begin(broker, given):
+    """A trial under way: the driver's waiting task and the epoch of the workers that have it."""
+    running = asyncio.create_task(broker.run(given))
+    epoch = await broker.hello(())
+    assert await broker.next_order(epoch) == given
+    await broker.begun(given.trial_id)
+    return running, epoch
+
+
+def test_a_trial_goes_to_the_workers_and_its_outcome_to_the_driver():
+    async def story():
+        broker = Broker()
+        running, _ = await begin(broker, order())
+        await broker.done(1, MEASURED)
+        return await running
+
+    assert asyncio.run(story()) == Ended(outcome=MEASURED)
+
+
+def test_trials_follow_each_other_in_one_epoch():
+    async def story():
+        broker = Broker()
+        running, epoch = await begin(broker, order())
+        await broker.done(1, MEASURED)
+        await running
+        second = asyncio.create_task(broker.run(order(trial_id=2)))
+        found = await broker.next_order(epoch)
+        await broker.done(2, MEASURED)
+        await second
+        return found.trial_id
+
+    assert asyncio.run(story()) == 2
+
+
+def test_workers_wait_until_a_trial_comes():
+    async def story():
+        broker = Broker()
+        epoch = await broker.hello(())
+        waiting = asyncio.create_task(broker.next_order(epoch))
+        await asyncio.wait({waiting}, timeout=0.01)
+        was_waiting = not waiting.done()
+        running = asyncio.create_task(broker.run(order()))
+        found = await waiting
+        await broker.done(1, MEASURED)
+        await running
+        return was_waiting, found
+
+    assert asyncio.run(story()) == (True, order())
+
+
+def test_a_rank_that_died_in_a_trial_is_named_when_its_successors_come():
+    async def story():
+        broker = Broker()
+        running, _ = await begin(broker, order())
+        await broker.failed(1, 0, make_failure(CONFIG, kind=FailureKind.WORKER_LOST, reason="peer is gone"))
+        await broker.lost({1: "the actor died"})
+        await broker.hello((box(0, is_finished=True), box(1)))
+        return await running
+
+    ended = asyncio.run(story())
+    assert ended.outcome.kind is FailureKind.WORKER_LOST
+    assert ended.outcome.reason.startswith("rank 1 of 2 ended without a word")
+    assert "the actor died" in ended.outcome.detail
+    assert not ended.is_broken
+
+
+def test_a_worker_lost_before_the_trial_began_costs_nothing():
+    async def story():
+        broker = Broker()
+        running = asyncio.create_task(broker.run(order()))
+        epoch = await broker.hello(())
+        await broker.next_order(epoch)
+        await broker.lost({1: "died while idle"})
+        new = await broker.hello(())
+        again = await broker.next_order(new)
+        await broker.begun(1)
+        await broker.done(1, MEASURED)
+        return again, await running
+
+    again, ended = asyncio.run(story())
+    assert again == order()
+    assert ended.outcome == MEASURED
+
+
+def test_workers_that_die_before_every_beginning_are_not_tried_for_ever():
+    async def story():
+        broker = Broker()
+        running = asyncio.create_task(broker.run(order()))
+        for _ in range(4):
+            await broker.next_order(await broker.hello(()))
+        return await running
+
+    ended = asyncio.run(story())
+    assert ended.outcome.kind is FailureKind.WORKER_LOST
+    assert "before the trial could begin" in ended.outcome.reason
+
+
+def test_an_order_is_not_swallowed_by_a_worker_that_was_replaced():
+    async def story():
+        broker = Broker()
+        old = await broker.hello(())
+        asleep = asyncio.create_task(broker.next_order(old))
+        await asyncio.sleep(0)
+        new = await broker.hello(())
+        running = asyncio.create_task(broker.run(order()))
+        found = await broker.next_order(new)
+        await broker.done(1, MEASURED)
+        await running
+        return await asleep, found
+
+    assert asyncio.run(story()) == (None, order())
+
+
+def test_the_others_learn_at_once_which_rank_failed_first():
+    async def story():
+        broker = Broker()
+        running, _ = await begin(broker, order())
+        watching = asyncio.create_task(broker.first_failed(1))
+        await asyncio.sleep(0)
+        await broker.failed(1, 1, make_failure(CONFIG))
+        first = await watching
+        await broker.done(1, make_failure(CONFIG))
+        await running
+        return first, await broker.first_failed(1)
+
+    assert asyncio.run(story()) == (1, None)
+
+
+def test_a_rank_that_follows_a_failed_one_leaves_the_blame_with_it():
+    async def story():
+        broker = Broker()
+        running, _ = await begin(broker, order())
+        await broker.failed(1, 1, make_failure(CONFIG, reason="CUDA out of memory"))
+        await broker.follow(1, 0)
+        await broker.hello((box(0), box(1, is_finished=True)))
+        return await running
+
+    outcome = asyncio.run(story()).outcome
+    assert outcome.kind is FailureKind.OUT_OF_MEMORY
+    assert outcome.reason == "CUDA out of memory (rank 1 of 2)"
+
+
+def test_workers_that_do_not_come_back_break_the_group():
+    async def story():
+        broker = Broker()
+        running, _ = await begin(broker, order(restart_limit_s=0.01))
+        await broker.lost({0: "node left"})
+        return await running
+
+    ended = asyncio.run(story())
+    assert ended.is_broken
+    assert "did not come back" in ended.outcome.reason
+    assert ended.outcome.kind is FailureKind.WORKER_LOST
+
+
+def test_silence_beyond_the_limit_breaks_the_group():
+    async def story():
+        broker = Broker(answer_margin_s=0.0)
+        running, _ = await begin(broker, order(limit_s=0.01))
+        return await running
+
+    ended = asyncio.run(story())
+    assert ended.is_broken
+    assert ended.outcome.kind is FailureKind.TIMED_OUT
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_stopping_sends_idle_workers_home(late):
+    async def story():
+        broker = Broker()
+        epoch = await broker.hello(())
+        stopping = asyncio.create_task(broker.stop())
+        if late:
+            await asyncio.sleep(0)
+        found = await broker.next_order(epoch)
+        await broker.bye()
+        await stopping
+        return found
+
+    assert asyncio.run(story()) is None
