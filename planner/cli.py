@@ -39,7 +39,7 @@ def sweep(
     max_trials: given.MaxTrials = 40,
     max_minutes: given.MaxMinutes = 60.0,
     sweep_budget: given.SweepBudget = None,
-    is_compile_allowed: given.Compile = True,
+    is_compile_allowed: given.Compile = None,
     catalog: given.Catalog = None,
     price: given.Prices = None,
     provider: given.Providers = None,
@@ -55,11 +55,14 @@ def sweep(
     submit: given.Submit = False,
 ) -> None:
     """Measure your model, search, price, and say what to rent."""
-    from planner.commands import sweep as command
+    if submit:
+        from planner.commands.submit import run as run_sweep
+    else:
+        from planner.commands.sweep import run as run_sweep
 
     raise typer.Exit(
-        command.run(
-            command.SweepFlags(
+        run_sweep(
+            given.SweepFlags(
                 model=model,
                 address=address,
                 wait=wait,
@@ -68,7 +71,6 @@ def sweep(
                 sweep_budget_usd=sweep_budget,
                 is_compile_allowed=is_compile_allowed,
                 study=study,
-                is_submitted=submit,
             ),
             _target(samples, epochs, tokens, global_batch_size, budget, deadline),
             _pricing(catalog, price, provider, region, gpu, spot, confidence, provisioning_minutes),

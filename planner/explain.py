@@ -110,10 +110,10 @@ def useful_trial(
     Worth is the expected value of perfect information (Howard 1966): knowing the cost C of the best plan on
     that GPU, one takes the cheaper of C and the best plan elsewhere; without knowing, the better bet. Only
     plans expected to keep budget and deadline are worth knowing more about. If there are none, it is the
-    nearest plan's GPU.
+    nearest plan that would fit at its low end.
     """
     hopeful = [one for one in ranked if _is_expected_within(one, terms)]
-    nearest = nearest_plan(ranked, terms)
+    nearest = nearest_plan([one for one in ranked if _is_low_within(one, terms)], terms)
     best: dict[str, Plan] = {}
     for plan in hopeful or ([nearest] if nearest else []):
         if plan.hardware.gpu.kind is DeviceKind.GPU and plan.offer.gpu not in measured_gpus:
@@ -172,6 +172,12 @@ def _is_expected_within(plan: Plan, terms: Terms) -> bool:
     budget_usd, deadline_s = terms.target.budget_usd, terms.target.deadline_s
     is_affordable = budget_usd is None or plan.total_usd.expected <= budget_usd
     return is_affordable and (deadline_s is None or plan.duration_s.expected <= deadline_s)
+
+
+def _is_low_within(plan: Plan, terms: Terms) -> bool:
+    budget_usd, deadline_s = terms.target.budget_usd, terms.target.deadline_s
+    is_affordable = budget_usd is None or plan.total_usd.low <= budget_usd
+    return is_affordable and (deadline_s is None or plan.duration_s.low <= deadline_s)
 
 
 def _excess(plan: Plan, terms: Terms) -> float:

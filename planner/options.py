@@ -10,6 +10,20 @@ import typer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SweepFlags:
+    """What only a sweep takes."""
+
+    model: Path
+    address: str | None
+    wait: str
+    max_trials: int
+    max_minutes: float
+    sweep_budget_usd: float | None
+    is_compile_allowed: bool | None  # None: on GPUs only
+    study: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
     """What may be rented, and at which prices, as the user gave it."""
 

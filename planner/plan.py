@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from catalogs.gpus import DeviceKind, Gpu, Link
 from catalogs.offers import Offer, Pricing
-from planner.choose import Choice, Chooser, Measured, NoChoice, Place
+from planner.candidates import Measured, NoChoice, Place
+from planner.choose import Choice, Chooser
 from planner.cost import Breakdown, hourly_usd, run_cost, run_duration_s, sweep_term
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.target import Target
@@ -15,6 +16,7 @@ from planner.ties import NEGLIGIBLE_FRACTION, is_same_within
 from trials.trial import TrialConfig
 
 INSTANCE_COUNTS = (1, 2, 4, 8)
+CPU_INSTANCE_COUNTS = (1,)  # CPU instances come in every size: more cores means a larger one, not several
 
 SPOT_NOTE = "spot: the price can move and the instance can be taken away; interruptions are not in this cost"
 CPU_NOTE = "no GPU: the worker processes share the instance's vCPUs"
@@ -118,8 +120,9 @@ def is_tied(one: Plan, other: Plan) -> bool:
 
 def plans_of(offer: Offer, gpu: Gpu, chooser: Chooser, terms: Terms) -> Iterator[Plan | NoChoice]:
     """A plan, or why there is none, for every instance count."""
-    for instance_count in INSTANCE_COUNTS:
-        place = _place(offer, gpu, instance_count, chooser.measured)
+    counts = CPU_INSTANCE_COUNTS if gpu.kind is DeviceKind.CPU else INSTANCE_COUNTS
+    for instance_count in counts:
+        place = _place(offer, gpu, instance_count, chooser.candidates.measured)
         choice = chooser.choose(place)
         if isinstance(choice, NoChoice):
             yield choice

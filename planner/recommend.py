@@ -8,7 +8,8 @@ from datetime import date, timedelta
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer, Pricing
-from planner.choose import Chooser, ConfigsFor, Miss, NoChoice, StepEstimator, measured_in
+from planner.candidates import Candidates, ConfigsFor, Miss, NoChoice, StepEstimator, measured_in
+from planner.choose import Chooser
 from planner.cost import PROVISIONING_S
 from planner.explain import Comparison, Shortfall, UsefulTrial, compare, nearest_plan, shortfall, useful_trial
 from planner.plan import Filters, Plan, Terms, filtered, is_tied, plans_of
@@ -116,7 +117,7 @@ def recommend(
     filters = filters or Filters()
     terms = Terms(target=target, provisioning_s=provisioning_s, sweep_usd=sweep_usd)
     cpus = frozenset(name for name, gpu in gpus.items() if gpu.kind is DeviceKind.CPU)
-    chooser = Chooser(
+    candidates = Candidates(
         target=target,
         profile=profile,
         estimator=estimator,
@@ -125,7 +126,7 @@ def recommend(
         measured=measured_in(outcomes),
     )
     kept, left_out = filtered(offers, gpus, filters)
-    found, least_memory = _all_plans(kept, gpus, chooser, terms, left_out)
+    found, least_memory = _all_plans(kept, gpus, Chooser(candidates=candidates), terms, left_out)
     plans = _ranked(found)
     winner = next((one for one in plans if one.is_within_limits), None)
     nearest = None if winner else nearest_plan(plans, terms)

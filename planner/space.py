@@ -29,10 +29,14 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
-    """What may vary. ``has_compiler`` is None where nobody has looked (an offer that is not at hand)."""
+    """What may vary.
+
+    ``is_compile_allowed`` None means on GPUs only. ``has_compiler`` is None where nobody has looked: on GPUs
+    that are not at hand a compiler is taken for granted, since every image can install one.
+    """
 
     precisions: tuple[Precision, ...] = tuple(Precision)
-    is_compile_allowed: bool = True
+    is_compile_allowed: bool | None = None
     has_compiler: bool | None = None
 
 
@@ -74,7 +78,7 @@ def configs_for(
             is_checkpointed=is_checkpointed,
             is_compiled=is_compiled,
         )
-        for is_compiled in ((False, True) if _can_compile(gpu, knobs) else (False,))
+        for is_compiled in ((False,) if _why_not_compiled(gpu, knobs) else (False, True))
         for is_checkpointed in ((False, True) if profile.block_count else (False,))
         for parallelism in _parallelisms(gpu_count, profile)
         for precision in _precisions(gpu, knobs)
@@ -103,9 +107,9 @@ def _exclusions(gpu: Gpu, profile: WorkloadProfile, knobs: Knobs) -> Iterator[Ex
         reason = "no repeated blocks were found in this model to wrap"
         yield Exclusion(knob="activation checkpointing", reason=reason)
         yield Exclusion(knob="fsdp2", reason=reason)
-    if not _can_compile(gpu, knobs):
-        reason = "not asked for" if not knobs.is_compile_allowed else "no C compiler on the node"
-        yield Exclusion(knob="torch.compile", reason=reason)
+    why_not = _why_not_compiled(gpu, knobs)
+    if why_not:
+        yield Exclusion(knob="torch.compile", reason=why_not)
     for note in profile.notes:
         yield Exclusion(knob="model", reason=note)
 
@@ -136,8 +140,12 @@ def _parallelisms(gpu_count: int, profile: WorkloadProfile) -> Iterable[Parallel
     return (Parallelism.DDP, Parallelism.FSDP2) if profile.block_count else (Parallelism.DDP,)
 
 
-def _can_compile(gpu: Gpu, knobs: Knobs) -> bool:
-    """On GPUs that are not at hand a compiler is taken for granted: every image can install one."""
-    if not knobs.is_compile_allowed:
-        return False
-    return knobs.has_compiler if knobs.has_compiler is not None else gpu.kind is DeviceKind.GPU
+def _why_not_compiled(gpu: Gpu, knobs: Knobs) -> str:
+    """The reason why torch.compile is not tried; "" where it is."""
+    if knobs.is_compile_allowed is False:
+        return "not asked for"
+    if knobs.has_compiler is False:
+        return "no C compiler on the node"
+    if knobs.is_compile_allowed is None and gpu.kind is DeviceKind.CPU:
+        return "compiling for a CPU takes about a minute for each configuration; --compile asks for it"
+    return ""

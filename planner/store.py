@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 from planner.codec import from_json, to_json
 from planner.errors import PlannerError
 from planner.sampler import PlannedSampler
-from planner.space import SPACE_VERSION
+from planner.space import SPACE_VERSION, Exclusion
 from planner.storage import open_storage, shown, storage_errors
 from planner.target import Target
 from trials.profile import WorkloadProfile
@@ -92,12 +92,26 @@ class Study:
         """What the last sweep had to say about the cluster."""
         return tuple(self._attributes.get("notes", ()))
 
-    def remember(self, *, profile: WorkloadProfile, target: Target, notes: tuple[str, ...]) -> None:
+    @property
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """What the last sweep did not try, and why."""
+        texts = self._attributes.get("exclusions", ())
+        return tuple(from_json(one, Exclusion, where=f"study {self.name}") for one in texts)
+
+    def remember(
+        self,
+        *,
+        profile: WorkloadProfile,
+        target: Target,
+        notes: tuple[str, ...],
+        exclusions: tuple[Exclusion, ...],
+    ) -> None:
         """Keep what this sweep found before its first trial."""
         with storage_errors(self.storage_url):
             self.optuna_study.set_user_attr("profile", to_json(profile))
             self.optuna_study.set_user_attr("target", to_json(target))
             self.optuna_study.set_user_attr("notes", list(notes))
+            self.optuna_study.set_user_attr("exclusions", [to_json(one) for one in exclusions])
             self._attributes = self.optuna_study.user_attrs
 
     def remember_end(self, reason: str) -> None:

@@ -71,7 +71,7 @@ def resolve_target(flags: TargetFlags, profile: WorkloadProfile, model_file: str
     the user's to decide and are never guessed.
     """
     hint = profile.hint
-    global_batch_size = flags.global_batch_size or hint.global_batch_size
+    global_batch_size = hint.global_batch_size if flags.global_batch_size is None else flags.global_batch_size
     if global_batch_size is None:
         raise PlannerError(
             f"{model_file}: the global batch size is not known; give --global-batch-size N, or set "

@@ -34,8 +34,8 @@ class Box:
 class Recorder:
     """Writes this rank's box and keeps the time limit of its trial."""
 
-    def __init__(self, token: str, rank: int) -> None:
-        self._path = _folder(token) / f"rank{rank}"
+    def __init__(self, folder: Path, rank: int) -> None:
+        self._path = folder / f"rank{rank}"
         self._rank = rank
         self._file: IO[str] | None = None
 
@@ -77,9 +77,13 @@ class Recorder:
             self._path.parent.rmdir()
 
 
-def read_boxes(token: str) -> tuple[Box, ...]:
+def box_folder(token: str) -> Path:
+    """Where the boxes of one run lie on every node."""
+    return Path(tempfile.gettempdir()) / f"planner-trials-{token}"
+
+
+def read_boxes(folder: Path) -> tuple[Box, ...]:
     """The boxes that earlier processes of this run left on this node."""
-    folder = _folder(token)
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     return tuple(box for box in (_read(one) for one in files) if box is not None)
 
@@ -110,7 +114,3 @@ def _read(path: Path) -> Box | None:
         stacks=rest.removeprefix(_FINISHED),
         kernel_kill_count=max(0, kernel_kills() - noted["kernel_kills"]),
     )
-
-
-def _folder(token: str) -> Path:
-    return Path(tempfile.gettempdir()) / f"planner-trials-{token}"

@@ -36,6 +36,7 @@ class Node:
     accelerator_type: str | None  # Ray's resource name without its prefix
     is_mig: bool
     versions: Versions
+    has_compiler: bool | None = None  # a C++ compiler, which torch.compile needs; None where nobody looked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

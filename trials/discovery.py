@@ -95,6 +95,7 @@ def node_of(entry: Mapping[str, Any], machine: Machine) -> Node:
         accelerator_type=types[0] if gpu_count and types else None,
         is_mig=gpu_count > 0 and any(card.is_mig for card in machine.cards),
         versions=machine.versions,
+        has_compiler=machine.has_compiler,
     )
 
 

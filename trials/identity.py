@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class Machine:
     cpu_name: str
     host_memory_bytes: int
     versions: Versions
+    has_compiler: bool = False
 
 
 def read_machine() -> Machine:
@@ -59,6 +61,7 @@ def read_machine() -> Machine:
         versions=Versions(
             python=platform.python_version(), ray=_version("ray") or "none", torch=_version("torch")
         ),
+        has_compiler=any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++")),
     )
 
 

@@ -124,7 +124,7 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
         first_step_s = run.time_steps(1, accumulations[0])[0]
         with Sampler(gpu_reader(place.torch_device), settings.telemetry_period_s) as sampler:
             series = tuple(run.time_series(one) for one in accumulations)
-        allocated, reserved = training.memory.read()
+        allocated, reserved = training.memory.read(lambda: run.time_steps(1, accumulations[-1]))
     finally:
         training.close()
     bare = Measurement(
@@ -145,10 +145,10 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
         telemetry=sampler.telemetry,
         environment=read_environment(place, config.node_count),
     )
-    return _judged(replace(bare, phases=spread_phases(run.phases, bare)), settings, training.memory.warning)
+    return _judged(replace(bare, phases=spread_phases(run.phases, bare)), settings)
 
 
-def _judged(measurement: Measurement, settings: MeasureSettings, memory_warning: str | None) -> Measurement:
+def _judged(measurement: Measurement, settings: MeasureSettings) -> Measurement:
     assert measurement.phases is not None
     found = [
         warning
@@ -160,8 +160,6 @@ def _judged(measurement: Measurement, settings: MeasureSettings, memory_warning:
             telemetry=measurement.telemetry,
         )
     ]
-    if memory_warning is not None:
-        found.append(memory_warning)
     return replace(measurement, warnings=tuple(dict.fromkeys(found)))
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trials.broker import ANSWER_MARGIN_S, Ended, Order
 from trials.devices import DeviceGroup, Node
@@ -240,7 +241,13 @@ class _Crew:
 
     def _start(self, plan: GroupPlan) -> str:
         """Start the group: ``""``, or why it did not."""
-        actor = ray.remote(num_cpus=0, max_restarts=0, runtime_env={"env_vars": TRAIN_ENVIRONMENT})(Host)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        actor = ray.remote(
+            num_cpus=0,
+            max_restarts=0,
+            scheduling_strategy=here,
+            runtime_env={"env_vars": TRAIN_ENVIRONMENT},
+        )(Host)
         self._host = actor.remote(plan)
         try:
             return str(ray.get(self._host.start.remote(), timeout=self._settings.start_limit_s))

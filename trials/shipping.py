@@ -20,10 +20,16 @@ from trials.trial import Workload
 LEFT_OUT_NAMES = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "__pycache__", "node_modules", ".ruff_cache", ".mypy_cache"}
 )
-FILE_BYTES_MAX = 100_000_000
-TOTAL_BYTES_MAX = 400_000_000  # Ray refuses packages of 500 MB
-FILE_COUNT_MAX = 20_000
 _OWN_PACKAGE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """How much is sent at most."""
+
+    file_bytes: int = 100_000_000
+    total_bytes: int = 400_000_000  # Ray refuses packages of 500 MB
+    file_count: int = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +45,17 @@ def folder_name(workload: Workload) -> str:
     return f"planner_workload_{workload.sha256[:16]}"
 
 
-def pack(workload: Workload, into: Path) -> Shipment:
+def pack(workload: Workload, into: Path, caps: Caps | None = None) -> Shipment:
     """Copy what is sent of the model file's directory into ``into``, which must outlive the upload."""
     source = Path(workload.path).parent
     target = into / folder_name(workload)
     target.mkdir(parents=True)
-    files, notes = _choose(source)
+    caps = caps or Caps()
+    files, notes = _choose(source, caps)
     if files is None:
         files = [one.relative_to(source) for one in local_files(Path(workload.path))]
         notes = [
-            f"{source} holds over {TOTAL_BYTES_MAX / 1e6:.0f} MB or {FILE_COUNT_MAX} files: only the model"
+            f"{source} holds over {caps.total_bytes / 1e6:.0f} MB or {caps.file_count} files: only the model"
             " file and what it imports were sent to the nodes; give it a directory of its own to send data"
         ]
     for one in files:
@@ -63,14 +70,14 @@ def own_import_path() -> str | None:
     return None if root in {*site.getsitepackages(), site.getusersitepackages()} else root
 
 
-def _choose(source: Path) -> tuple[list[Path] | None, list[str]]:
+def _choose(source: Path, caps: Caps) -> tuple[list[Path] | None, list[str]]:
     """The files to send, relative, or None when they are too many; and notes on large ones left out."""
     chosen: list[Path] = []
     notes: list[str] = []
     total_bytes = 0
     for path, size_bytes in _walk(source):
         relative = path.relative_to(source)
-        if size_bytes > FILE_BYTES_MAX:
+        if size_bytes > caps.file_bytes:
             notes.append(
                 f"{relative} ({size_bytes / 1e6:.0f} MB) was not sent to the nodes; if the model needs it,"
                 " put it on each node and name it by its absolute path"
@@ -78,7 +85,7 @@ def _choose(source: Path) -> tuple[list[Path] | None, list[str]]:
             continue
         total_bytes += size_bytes
         chosen.append(relative)
-        if total_bytes > TOTAL_BYTES_MAX or len(chosen) > FILE_COUNT_MAX:
+        if total_bytes > caps.total_bytes or len(chosen) > caps.file_count:
             return None, []
     return chosen, notes
 

@@ -34,7 +34,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from trials.blackbox import Recorder, read_boxes
+from trials.blackbox import Recorder, box_folder, read_boxes
 from trials.broker import Order
 from trials.failures import explain
 from trials.group import GroupPlan
@@ -120,7 +120,7 @@ def _prepare(plan: GroupPlan, host: Any) -> _Crew:
         control=control,
         device_names=tuple(names),
         workload=workload,
-        recorder=Recorder(plan.token, rank),
+        recorder=Recorder(box_folder(plan.token), rank),
         measure=resolve(plan.measure),
         merge=resolve(plan.merge),
     )
@@ -129,7 +129,7 @@ def _prepare(plan: GroupPlan, host: Any) -> _Crew:
 def _say_hello(crew: _Crew) -> int:
     """Bring what predecessors left on the nodes to the broker."""
     found: list[Any] = [None] * crew.plan.worker_count
-    own = [one for one in read_boxes(crew.plan.token) if one.rank == crew.rank]
+    own = [one for one in read_boxes(box_folder(crew.plan.token)) if one.rank == crew.rank]
     dist.all_gather_object(found, own, group=crew.control)
     if crew.rank:
         return 0

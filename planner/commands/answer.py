@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 import planner
-from catalogs.gpus import Gpu
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit
 from planner.exits import Exit
@@ -17,11 +17,13 @@ from planner.options import Output
 from planner.recommend import recommend
 from planner.reports import to_json, to_terminal, write_reports
 from planner.reports.report import Report, SweepSummary, TrialRecord
-from planner.space import Exclusion, Knobs, configs_for, exclusions
+from planner.space import Knobs, configs_for
 from planner.store import SavedTrial, Study
 from planner.target import Target, TargetFlags, resolve_target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, Measurement
+
+WIDTH_MAX = 100  # of the report in a terminal; longer lines are hard to read
 
 
 def retargeted(target: Target, flags: TargetFlags, profile: WorkloadProfile, model_file: str) -> Target:
@@ -81,7 +83,7 @@ def report_of(study: Study, target: Target, prices: Prices) -> Report:
         trials=tuple(
             TrialRecord(number=one.number, outcome=one.outcome, cost_usd=one.cost_usd) for one in trials
         ),
-        exclusions=_exclusions(trials, profile, prices.gpus),
+        exclusions=study.exclusions,
         sweep=SweepSummary(
             spent_usd=spent_usd,
             wall_s=sum(one.outcome.trial_s for one in trials) if trials else None,
@@ -108,20 +110,11 @@ def knobs_of(trials: Sequence[SavedTrial]) -> Knobs:
 def publish(report: Report, output: Output) -> Exit:
     """Write every form of the report, print one, and give the exit code."""
     paths = write_reports(report, output.out)
-    text = to_terminal.render(report)
+    stream = sys.stderr if output.is_json else sys.stdout
+    width = min(shutil.get_terminal_size().columns, WIDTH_MAX) if stream.isatty() else WIDTH_MAX
     if output.is_json:
         sys.stdout.write(to_json.render(report))
-    print(text, file=sys.stderr if output.is_json else sys.stdout)
+    print(to_terminal.render(report, width, is_coloured=stream.isatty()), file=stream)
     for path in paths:
         print(f"written: {path}", file=sys.stderr)
     return Exit.PLAN if report.recommendation.winner is not None else Exit.NOTHING_FITS
-
-
-def _exclusions(
-    trials: Sequence[SavedTrial], profile: WorkloadProfile, gpus: Mapping[str, Gpu]
-) -> tuple[Exclusion, ...]:
-    """What was not tried on the types that were measured; a reason that all share is said once."""
-    measured = dict.fromkeys(one.outcome.config.gpu for one in trials)
-    return tuple(
-        dict.fromkeys(one for name in measured for one in exclusions(gpus[name], profile, knobs_of(trials)))
-    )

@@ -114,7 +114,7 @@ def _rows(known: Known, hardware: Hardware, gpu_count: int, node_count: int) -> 
     configs = configs_for(known.target, hardware.gpu, gpu_count, node_count, known.profile, known.knobs)
     if not configs:
         raise PlannerError(
-            f"--gpus {gpu_count}: the global batch size {known.target.global_batch_size} does not divide by it"
+            f"--gpus {gpu_count} does not divide the global batch size {known.target.global_batch_size}"
         )
     rows = []
     for config in configs:
@@ -138,7 +138,7 @@ def _cautions(known: Known, chip: Gpu, rows: list[Row]) -> list[str]:
             f"No trial was run: these are predictions for {chip.name} from the operation trace alone."
         )
     elif not any(one.step_time_s.basis is Basis.MEASURED for one in rows):
-        cautions.append(f"{chip.name} was not measured: these are predictions from other devices.")
+        cautions.append(f"{chip.name} was not measured: this is predicted from other devices.")
     if not any(one.is_fitting for one in rows):
         cautions.append("Nothing fits: the upper bound of the peak memory is above the card's in every row.")
     return cautions

@@ -6,8 +6,7 @@ import contextlib
 import platform
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from types import FrameType
 
 from planner.commands.answer import publish, report_of
@@ -17,9 +16,9 @@ from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.fleet import Fleet, fleet_of
 from planner.live import Watch, announce, say
-from planner.options import Output, Pricing
+from planner.options import Output, Pricing, SweepFlags
 from planner.search import Market, Search
-from planner.space import Knobs, configs_for, worker_counts
+from planner.space import Exclusion, Knobs, configs_for, exclusions, worker_counts
 from planner.storage import default_storage_url
 from planner.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, Stop, Sweep
@@ -34,36 +33,22 @@ from trials.source import hash_workload
 from trials.trial import TrialConfig
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepFlags:
-    """What only this command takes."""
-
-    model: Path
-    address: str | None
-    wait: str
-    max_trials: int
-    max_minutes: float
-    sweep_budget_usd: float | None
-    is_compile_allowed: bool
-    study: str | None
-    is_submitted: bool
-
-
-def run(flags: SweepFlags, target_flags: TargetFlags, pricing: Pricing, output: Output) -> Exit:
+def run(flags: SweepFlags, target: TargetFlags, pricing: Pricing, output: Output) -> int:
     """The whole sweep; whatever ends it early, the report has what there is."""
     wait_s = parse_duration_s(flags.wait, "--wait", is_zero_allowed=True)
-    limits = _limits(flags, target_flags.budget_usd)
+    limits = _limits(flags, target.budget_usd)
     prices = read_prices(pricing)
     workload = hash_workload(flags.model)
     with open_study(output.storage or default_storage_url(), workload, flags.study).held() as study:
         say(f"checking {flags.model} by one step on CPU")
         profile = check(workload)
-        target = resolve_target(target_flags, profile, str(flags.model))
+        wanted = resolve_target(target, profile, str(flags.model))
         stop = Stop()
         with attach(flags.address, workload) as cluster:
             fleet = _fleet(prices, cluster.notes)
-            study.remember(profile=profile, target=target, notes=fleet.notes)
-            search = _search(study, fleet, prices, profile, target, flags)
+            configs, excluded = _configs(fleet, prices, profile, wanted, flags)
+            study.remember(profile=profile, target=wanted, notes=fleet.notes, exclusions=excluded)
+            search = _search(study, fleet, prices, profile, wanted, configs)
             watch = Watch(limits)
             sweep = Sweep(search=search, study=study, limits=limits, watch=watch, stop=stop)
             say(announce(sweep.expected(), limits))
@@ -74,7 +59,7 @@ def run(flags: SweepFlags, target_flags: TargetFlags, pricing: Pricing, output: 
             ):
                 reason = sweep.run(run_trial)
         say(f"sweep ended: {reason}")
-        code = publish(report_of(study, target, prices), output)
+        code = publish(report_of(study, wanted, prices), output)
     return Exit.INTERRUPTED if stop.is_asked else code
 
 
@@ -116,7 +101,7 @@ def _search(
     prices: Prices,
     profile: WorkloadProfile,
     target: Target,
-    flags: SweepFlags,
+    configs: tuple[TrialConfig, ...],
 ) -> Search:
     market = Market(
         target=target,
@@ -129,7 +114,7 @@ def _search(
         },
         confidence=prices.confidence,
     )
-    search = Search(study, _configs(fleet, prices, profile, target, flags), market, profile)
+    search = Search(study, configs, market, profile)
     lost = search.settle()
     if lost:
         say(f"{lost} trial(s) of an earlier sweep were cut off before they ended and will be run again")
@@ -138,23 +123,23 @@ def _search(
 
 def _configs(
     fleet: Fleet, prices: Prices, profile: WorkloadProfile, target: Target, flags: SweepFlags
-) -> tuple[TrialConfig, ...]:
-    """Every configuration that can be tried here."""
-    knobs = Knobs(is_compile_allowed=flags.is_compile_allowed)
-    configs = [
-        config
-        for group in fleet.groups
-        for count in worker_counts(prices.gpus[group.gpu], group.worker_count_max, target)
-        for config in configs_for(
-            target, prices.gpus[group.gpu], count, group.node_count_for(count), profile, knobs
-        )
-    ]
+) -> tuple[tuple[TrialConfig, ...], tuple[Exclusion, ...]]:
+    """Every configuration that can be tried here, and what is left out; each reason once."""
+    configs: list[TrialConfig] = []
+    excluded: list[Exclusion] = []
+    for group in fleet.groups:
+        gpu = prices.gpus[group.gpu]
+        has_compiler = all(node.has_compiler is not False for node in group.nodes)
+        knobs = Knobs(is_compile_allowed=flags.is_compile_allowed, has_compiler=has_compiler)
+        excluded += exclusions(gpu, profile, knobs)
+        for count in worker_counts(gpu, group.worker_count_max, target):
+            configs += configs_for(target, gpu, count, group.node_count_for(count), profile, knobs)
     if not configs:
+        names = ", ".join(group.gpu for group in fleet.groups)
         raise PlannerError(
-            f"the global batch size {target.global_batch_size} leaves no configuration to try on "
-            + ", ".join(group.gpu for group in fleet.groups)
+            f"the global batch size {target.global_batch_size} leaves no configuration to try on {names}"
         )
-    return tuple(configs)
+    return tuple(configs), tuple(dict.fromkeys(excluded))
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ class Chip:
 
     gpu: str  # catalog name
     precision: Precision
+    capability: float | None  # compute capability
     is_cpu: bool
     is_on_units: bool  # the precision runs on matrix units, not on the fp32 lanes
     product_peak_flop_per_s: float  # of the unit that matrix products use
@@ -87,11 +88,12 @@ def chip(gpu: Gpu, precision: Precision, share: float = 1.0) -> Chip | None:
         precision is Precision.TF32 and gpu.tf32_flop_per_s is not None  # GeForce: as fast as its lanes
     )
     lanes = known.lanes(gpu) * gpu.fp32_flop_per_s
-    product = known.unit_fraction[precision.value] * peak if is_on_units else lanes
+    product = known.units(gpu, precision) * peak if is_on_units else lanes
     lane_power = _powered(known, gpu, Precision.FP32, lanes)
     return Chip(
         gpu=gpu.name,
         precision=precision,
+        capability=gpu.compute_capability,
         is_cpu=gpu.kind is DeviceKind.CPU,
         is_on_units=is_on_units,
         product_peak_flop_per_s=peak * share,

@@ -52,16 +52,16 @@ class Transport(StrEnum):
 HOP_LATENCY_S = {
     Transport.NVLINK: 3.4e-6,  # tuning.cc hwLat, ring, Simple protocol
     Transport.PCIE: 5.7e-6,  # the same
-    Transport.HOST: 10e-6,  # two copies and a wake-up of the other process
+    Transport.HOST: 10e-6,  # an estimate: two copies and a wake-up of the other process
     Transport.RDMA: 9.6e-6,  # tuning.cc hwLat, NET
-    Transport.TCP: 100e-6,  # half a round trip in one zone (50 to 100 us), copies and wake-ups of the proxy
-    Transport.GLOO: 50e-6,
+    Transport.TCP: 100e-6,  # an estimate: half a round trip in one zone, the proxy's copies and wake-ups
+    Transport.GLOO: 50e-6,  # an estimate: sockets between processes
 }
 LINK_EFFICIENCY = {
     Transport.NVLINK: 0.78,  # of the data sheet: tuning.cc caps A100's 300 GB/s at 235
     Transport.PCIE: 0.5,  # between 0.75 with peer access and 0.3 through host memory, as cloud cards often go
     Transport.HOST: 0.5,  # each byte crosses the host's memory twice
-    Transport.RDMA: 0.9,  # wire headers; nccl-tests on 8 x 200 Gbit/s: 180 to 190 of 200 GB/s
+    Transport.RDMA: 0.9,  # headers of the wire, and what nccl-tests commonly reach
     Transport.TCP: 1.0,  # up to TCP_FLOW_BYTES_PER_S for each of TCP_FLOW_COUNT flows
     Transport.GLOO: 1.0,
 }
@@ -71,7 +71,7 @@ _PLATEAU_FROM_BYTES_PER_RANK = 4096
 TREE_BANDWIDTH_FRACTION = 0.9  # tuning.cc: of the ring's
 TCP_FLOW_BYTES_PER_S = 0.625e9
 """What a provider grants one TCP flow: EC2 5 Gbit/s (10 in a placement group), whatever the instance has."""
-TCP_FLOW_COUNT = 2  # channels that NCCL opens over sockets
+TCP_FLOW_COUNT = 2  # at once in one direction, an estimate; more with NCCL_NSOCKS_PERTHREAD
 GLOO_BYTES_PER_S = 1.5e9
 HOST_BYTES_PER_S = 8e9  # copies through shared host memory, where the catalog has no link figure
 DEFAULT_NETWORK_BYTES_PER_S = 1.25e9  # 10 Gbit/s, where the offer does not say

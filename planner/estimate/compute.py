@@ -166,6 +166,17 @@ def fit_compute(
     return Compute(starts=tuple(starts), mixes=mixes, traced=traced, witnesses=witnesses or {}, name=name)
 
 
+def traced_optimizer_s(
+    traced: Mapping[bool, TracedStep], config: TrialConfig, hardware: Hardware
+) -> float | None:
+    """Expected time of the optimizer on one worker of ``config``; None without a trace."""
+    chip, steps = chip_of(config, hardware), next(iter(traced.values()), None)
+    if chip is None or steps is None:
+        return None
+    shards = _shards(config.parallelism, config.gpu_count)
+    return steps.time(chip, config.micro_batch_size).optimizer_s / shards
+
+
 def points_of(starts: Sequence[Start]) -> list[Point]:
     """Every measured batch size of one technique; settings of one worker are enough for a chip."""
     singles = {one.chip for one in starts if one.source.setting.gpu_count == 1}

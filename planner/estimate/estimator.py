@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from catalogs.gpus import Gpu
 from planner.estimate.capacity import Capacity, fit_capacity
-from planner.estimate.compute import Compute, fit_compute
+from planner.estimate.compute import Compute, fit_compute, traced_optimizer_s
 from planner.estimate.interval import Ground, spreads
 from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, setting_of, sources_of
 from planner.estimate.peers import Witnesses
@@ -50,8 +51,8 @@ def fit(
         name: of this workload, should it be among the witnesses.
         is_training: False where a step is one forward pass (recordings of inference).
     """
-    sources = sources_of(measurements, gpus)
     traced = traced_steps(profile.traces) if profile is not None else {}
+    sources = sources_of(measurements, gpus, partial(traced_optimizer_s, traced))
     starts = reduce_to_one(sources, profile)
     compute = fit_compute(starts, traced, witnesses, name=name, is_training=is_training)
     known = [one for one in measurements if one.config.gpu in gpus]

@@ -9,7 +9,7 @@ optimizer's share from the measured phases, and a step that is mostly proportion
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import median
@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from catalogs.gpus import DeviceKind, Gpu
+from catalogs.gpus import DeviceKind, Gpu, Link
 from planner.estimate.values import Hardware
 from trials.trial import Measurement, Parallelism, Precision, TrialConfig
 
@@ -33,6 +33,8 @@ _PRIOR_WEIGHT = 0.05  # share error at which the prior weighs as much as a 5% mi
 _SIZE_LOG_SPREAD = {True: 0.20, False: 0.07}  # per e-fold beyond the measured sizes: one size (True), several
 _COUNT_LOG_SPREAD = {True: 0.05, False: 0.01}  # the same of accumulation counts
 _FLOOR_LOG_SPREAD = 0.02
+_MEASURED_NETWORK_BYTES_PER_S = 50e9
+"""Between measured nodes with NVLink, which are sold with 400 Gbit/s or more; nobody measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,30 +125,43 @@ class Source:
         return replace(self.config, micro_batch_size=micro_batch_size, accumulation=accumulation)
 
 
-def sources_of(measurements: Sequence[Measurement], gpus: Mapping[str, Gpu]) -> tuple[Source, ...]:
-    """One source per measured setting; measurements on chips that ``gpus`` lacks are left out."""
+OptimizerTime = Callable[[TrialConfig, Hardware], float | None]
+
+
+def sources_of(
+    measurements: Sequence[Measurement],
+    gpus: Mapping[str, Gpu],
+    optimizer_s: OptimizerTime = lambda _config, _hardware: None,
+) -> tuple[Source, ...]:
+    """One source per measured setting; measurements on chips that ``gpus`` lacks are left out.
+
+    Args:
+        measurements: of one workload.
+        gpus: catalog by name.
+        optimizer_s: expected time of the optimizer, for settings whose phases were not measured; None
+            where nothing is expected.
+    """
     groups: dict[Setting, list[Measurement]] = {}
     for one in measurements:
         gpu = gpus.get(one.config.gpu)
         if gpu is not None:
             setting = setting_of(one.config, gpu, one.environment.host_cpu_count)
             groups.setdefault(setting, []).append(one)
-    return tuple(
-        Source(
-            setting=setting,
-            line=fit_line(group),
-            hardware=Hardware(
-                gpu=gpus[setting.gpu],
-                link=gpus[setting.gpu].link,
-                vcpus=group[-1].environment.host_cpu_count,
-            ),
-            config=group[-1].config,
+    sources = []
+    for setting, group in groups.items():
+        config, gpu = group[-1].config, gpus[setting.gpu]
+        hardware = Hardware(
+            gpu=gpu,
+            link=gpu.link,
+            vcpus=group[-1].environment.host_cpu_count,
+            network_bytes_per_s=_MEASURED_NETWORK_BYTES_PER_S if gpu.link is Link.NVLINK else None,
         )
-        for setting, group in groups.items()
-    )
+        line = fit_line(group, optimizer_s(config, hardware))
+        sources.append(Source(setting=setting, line=line, hardware=hardware, config=config))
+    return tuple(sources)
 
 
-def fit_line(measurements: Sequence[Measurement]) -> Line:
+def fit_line(measurements: Sequence[Measurement], expected_optimizer_s: float | None = None) -> Line:
     """The line through measurements of one setting (at least one)."""
     points = [
         (one.config.micro_batch_size, series.accumulation, series.median_s)
@@ -154,12 +169,8 @@ def fit_line(measurements: Sequence[Measurement]) -> Line:
         for series in one.series
     ]
     sizes, counts, times = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-    shares = [
-        min(0.9, one.phases.optimizer_s / one.series[-1].median_s)
-        for one in measurements
-        if one.phases is not None
-    ]
-    fixed_share = sum(shares) / len(shares) if shares else _PRIOR_FIXED_SHARE
+    optimizer_s = _optimizer_s(measurements, float(times.min()), expected_optimizer_s)
+    fixed_share = min(0.9, optimizer_s / float(np.median(times)))
     rows = np.stack([np.ones_like(sizes), counts, counts * sizes], axis=1) / times[:, None]
     scale = rows.mean(axis=0)  # share of each term at the mean point, per unit of the term
     micro_share = (1.0 - fixed_share) * _PRIOR_PER_MICRO_SHARE
@@ -173,7 +184,7 @@ def fit_line(measurements: Sequence[Measurement]) -> Line:
         fixed_s=fixed_s,
         per_micro_s=per_micro_s,
         per_sample_s=per_sample_s,
-        optimizer_s=min(fixed_s, _optimizer_s(measurements, float(times.min()))),
+        optimizer_s=min(fixed_s, optimizer_s),
         micro_batch_sizes=tuple(int(one) for one in distinct),
         accumulations=tuple(sorted({int(one) for one in counts})),
         log_residuals=tuple(float(one) for one in medians),
@@ -182,10 +193,12 @@ def fit_line(measurements: Sequence[Measurement]) -> Line:
     )
 
 
-def _optimizer_s(measurements: Sequence[Measurement], shortest_s: float) -> float:
-    """Measured, where the phases were; else the usual share of the shortest step."""
+def _optimizer_s(measurements: Sequence[Measurement], shortest_s: float, expected_s: float | None) -> float:
+    """Measured, where the phases were; else as the trace expects it, or the usual share of a step."""
     phases = [one.phases.optimizer_s for one in measurements if one.phases is not None]
-    return median(phases) if phases else _PRIOR_FIXED_SHARE * shortest_s
+    if phases:
+        return median(phases)
+    return _PRIOR_FIXED_SHARE * shortest_s if expected_s is None else min(expected_s, 0.5 * shortest_s)
 
 
 def _least_squares(rows: Vector, prior: Vector) -> Vector:

@@ -148,21 +148,26 @@ def _products_s(work: Work, chip: Chip, bytes_fraction: float) -> tuple[float, f
     limited = matmul_s(work.products, product_bytes, powered, chip) if chip.is_power_limited else seconds
     total, total_limited = float(seconds @ work.product_counts), float(limited @ work.product_counts)
     for kind, flops, moved, count in work.others:
-        rate = known.product_fraction[kind]
+        rate = known.product(kind, chip.capability)
         memory_s = moved * bytes_fraction / chip.bytes_per_s
         total += count * max(flops / (rate * chip.product_flop_per_s), memory_s)
         total_limited += count * max(flops / (rate * chip.sustained_flop_per_s), memory_s)
     return total, total_limited
 
 
-def matmul_s(shapes: Vector, moved_bytes: Vector, flop_per_s: Vector, chip: Chip) -> Vector:
-    """Seconds of matrix products of ``shapes`` (batch, m, n, k) at ``flop_per_s`` for the whole chip."""
+def matmul_s(
+    shapes: Vector, moved_bytes: Vector, flop_per_s: Vector, chip: Chip, *, tile_s: float | None = None
+) -> Vector:
+    """Seconds of matrix products of ``shapes`` (batch, m, n, k) at ``flop_per_s`` for the whole chip.
+
+    ``tile_s`` fills and drains the pipeline of a tile; the reference's where it is None.
+    """
     batch, rows, columns, inner = shapes.T
     memory_s = moved_bytes / chip.bytes_per_s
     if chip.sm_count is None:  # no waves on a CPU
         return _norm(2.0 * batch * rows * columns * inner / flop_per_s, memory_s)
-    known = reference()
-    tile_s = known.unit_tile_s if chip.is_on_units else known.lane_tile_s
+    if tile_s is None:
+        tile_s = reference().unit_tile_s if chip.is_on_units else reference().lane_tile_s
     longer, shorter = np.maximum(rows, columns), np.minimum(rows, columns)
     element_bytes = 2.0 if chip.precision in (Precision.BF16, Precision.FP16) else 4.0
     best: Vector = np.full(len(batch), np.inf)

@@ -22,7 +22,7 @@ HOST_PRIOR_LOG_SPREAD = 0.5  # hosts of different machines
 GPU_PRIOR_LOG_SPREAD = 0.15  # of the GPU's share
 NOISE_LOG_SPREAD = 0.2  # of one workload's ratio about the corrected prediction
 OTHER_KIND_WEIGHT = 0.1  # of a workload in another precision or mode
-LIKENESS_LOG_SCALE = 2.0  # step times this far apart (e-folds) weigh 1/e
+LIKENESS_LOG_SCALE = 1.0  # step times this far apart (e-folds) weigh 1/e
 
 _HOST, _GPU = (
     one.ravel() for one in np.meshgrid(np.linspace(-1.2, 1.2, 25), np.linspace(-1.0, 1.0, 25), indexing="ij")

@@ -24,14 +24,16 @@ class Reference:
     """Shares of peak figures, and the few times and energies that do not follow from a peak."""
 
     lane_fraction: dict[str, float]  # of peak fp32, large matrix products, by compute capability
-    unit_fraction: dict[str, float]  # of the matrix units' peak, by precision
+    unit_fraction: dict[str, float]  # of the matrix units' peak, by precision, or precision and capability
     stream_fraction: dict[str, float]  # of peak bandwidth, by kind of memory
     fp32_flop_j: dict[str, float]  # energy of one fp32 FLOP under load, by architecture
     unit_energy_fraction: dict[str, float]  # of fp32's, for a FLOP on the matrix units, by precision
     stream_power_fraction: float  # of the power limit, drawn while the memory bounds
     lane_tile_s: float  # to fill and drain the pipeline of one output tile
     unit_tile_s: float  # the same on matrix units
-    product_fraction: dict[str, float]  # of a matrix product's rate: convolution, fused attention
+    product_fraction: dict[
+        str, float
+    ]  # of a matrix product's rate: convolution; fused attention, by capability
     cached_fraction: float  # of its bytes that a kernel moves to memory when its tensors fit in L2
     kernel_s: float  # between two kernels, on the GPU
     launch_s: float  # of one kernel, on the host, from eager PyTorch
@@ -43,6 +45,11 @@ class Reference:
         known = self.lane_fraction.get(f"{gpu.compute_capability}")
         return self.lane_fraction["other"] if known is None else known
 
+    def units(self, gpu: Gpu, precision: Precision) -> float:
+        """Share of the matrix units' peak that large matrix products reach, power aside."""
+        by_chip = self.unit_fraction.get(f"{precision.value} {gpu.compute_capability}")
+        return self.unit_fraction[precision.value] if by_chip is None else by_chip
+
     def stream(self, gpu: Gpu) -> float:
         """Share of peak bandwidth that elementwise kernels reach."""
         if gpu.kind is DeviceKind.CPU:
@@ -50,6 +57,10 @@ class Reference:
         by_chip = self.stream_fraction.get(f"{gpu.compute_capability}")
         kind = "hbm" if gpu.compute_capability in _HBM_CAPABILITIES else "gddr"
         return self.stream_fraction[kind] if by_chip is None else by_chip
+
+    def product(self, kind: str, capability: float | None) -> float:
+        """Share of a matrix product's rate that a convolution or fused attention reaches."""
+        return self.product_fraction.get(f"{kind} {capability}", self.product_fraction[kind])
 
     def power_limited_flop_per_s(self, gpu: Gpu, precision: Precision) -> float | None:
         """FLOP/s that the card's power pays for; None where power or architecture is unknown."""

@@ -73,13 +73,14 @@ _OVERLAP = {
 }
 _TWO_WAY = Prior(median=0.8, factor=1.25, low=0.5, high=1.0)
 """Rate over TCP between two nodes, of that in a ring of three or more. With two, both directions of the ring
-lie between the same hosts, and the acknowledgements of one queue behind the data of the other, which costs
-up to 40% (Zhang, Shenker, Clark, SIGCOMM 1991, on two-way traffic). Half of that, and uncertain."""
+lie between the same hosts, where data of one queue with acknowledgements of the other (Zhang, Shenker, Clark,
+SIGCOMM 1991; Heusse et al. 2011). The T4 nodes of benchmarks/estimate/scaling_sia_t4.py show about 0.63;
+other networks need not, so it is half of that in log, and uncertain."""
 _LINK_SPREAD = {Transport.TCP: 0.1, Transport.RDMA: 0.02}
 """Standard deviation of the rate between nodes, as a fraction: a ring goes at the pace of its slowest link.
-In public clouds 5 to 20% (Uta et al., NSDI 2020); fabrics for RDMA are not shared."""
+Public clouds vary (Uta et al., NSDI 2020); 10% is a cautious middle. Fabrics for RDMA are not shared."""
 _STRAGGLER = Prior(median=0.01, factor=1.5)
-"""Spread of one worker's step on a dedicated GPU: clocks and temperature, 1% (MLPerf logs: 0.5 to 2%)."""
+"""Spread of one worker's step on a dedicated GPU, from clocks and temperature: about 1%, an estimate."""
 _SHARED_BUS = 0.5
 """Workers of a node without NVLink share host bridges and memory: their rate falls by (workers/2)^x, where
 x = 0 is a lane for each and 1 is one bus for all."""

@@ -25,6 +25,7 @@ class BatchSeries:
     """One technique: what was measured, and the estimated curve where there is one."""
 
     name: str
+    colour: int  # the same for a technique on every panel
     measured: tuple[Point, ...]  # ascending by micro batch size
     curve: tuple[Point, ...]
 
@@ -45,14 +46,16 @@ def panels(report: Report) -> tuple[Panel, ...]:
     groups: dict[tuple[str, int, int], list[TrialRecord]] = {}
     for record in report.trials:
         groups.setdefault(_device(record.outcome.config), []).append(record)
+    names = dict.fromkeys(labels.technique(one.config) for one in report.measurements)
+    colours = {name: index for index, name in enumerate(names)}
     return tuple(
-        _panel(f"panel-{index}", records, report)
+        _panel(f"panel-{index}", records, report, colours)
         for index, records in enumerate(groups.values())
         if any(isinstance(one.outcome, Measurement) for one in records)
     )
 
 
-def _panel(key: str, records: list[TrialRecord], report: Report) -> Panel:
+def _panel(key: str, records: list[TrialRecord], report: Report, colours: dict[str, int]) -> Panel:
     config = records[0].outcome.config
     techniques: dict[str, list[Point]] = {}
     limits: list[int] = []
@@ -72,6 +75,7 @@ def _panel(key: str, records: list[TrialRecord], report: Report) -> Panel:
         series=tuple(
             BatchSeries(
                 name=name,
+                colour=colours[name],
                 measured=tuple(sorted(points, key=lambda one: one.micro_batch_size)),
                 curve=_curve(curves[name]) if name in curves else (),
             )

@@ -35,7 +35,7 @@ def next_step(report: Report) -> str:
     answer = report.recommendation
     if answer.useful_trial is None or not answer.is_gpu_measured:
         return ""
-    return f"To be surer: {trial_advice(answer.useful_trial)}"
+    return trial_advice(answer.useful_trial)
 
 
 def trial_advice(trial: UsefulTrial) -> str:
@@ -48,7 +48,7 @@ def trial_advice(trial: UsefulTrial) -> str:
     else:
         worth = "on a run of this size knowing the result is not expected to save that much"
     return (
-        f"the trial that would help most is {formats.duration(trial.trial_s)} on {trial.offer.gpu} "
+        f"The trial that would help most is {formats.duration(trial.trial_s)} on {trial.offer.gpu} "
         f"({trial.offer.instance_type} from {trial.offer.provider}, {trial.offer.pricing}) for about "
         f"{formats.usd(trial.cost_usd)}. The best plan there is now believed to cost "
         f"{formats.interval(trial.plan.cost_usd, formats.usd)}; {worth}."
@@ -69,10 +69,7 @@ def _not_measured(answer: Recommendation) -> str:
             "Nothing was measured: every figure is predicted from the operations of one step and the chips' "
             "data sheets, with wide intervals."
         )
-    if answer.useful_trial is None:
-        return text
-    advice = trial_advice(answer.useful_trial)
-    return f"{text} {advice[0].upper()}{advice[1:]}"
+    return text if answer.useful_trial is None else f"{text} {trial_advice(answer.useful_trial)}"
 
 
 def _stale(stale: StalePrices | None) -> str:

@@ -120,6 +120,11 @@ def percent(fraction: float | None) -> str:
     return f"{value:.0f}%"
 
 
+def plus_minus(fraction: float) -> str:
+    """A half width as a share."""
+    return f"\N{PLUS-MINUS SIGN}{percent(fraction)}"
+
+
 def ratio(value: float) -> str:
     """A factor: 1.24 times."""
     return f"{significant(value, 3)} times"

@@ -19,7 +19,7 @@ def rental(plan: Plan) -> str:
 def place(plan: Plan) -> str:
     """Devices, region, kind of price and price."""
     price = formats.usd_per_hour(plan.price_usd_per_hour)
-    return f"{devices(plan)}, {plan.offer.region}, {plan.offer.pricing}, {price}"
+    return f"{devices(plan)}, {_region(plan)}, {plan.offer.pricing}, {price}"
 
 
 def devices(plan: Plan) -> str:
@@ -39,11 +39,15 @@ def device_parts(plan: Plan) -> tuple[str, str]:
 def offer(plan: Plan) -> str:
     """Provider and region; the kind of price where it is not on-demand, the instances where several."""
     parts = (
-        f"{plan.offer.provider} {plan.offer.region}",
+        f"{plan.offer.provider} {_region(plan)}",
         "" if plan.offer.pricing is Pricing.ON_DEMAND else plan.offer.pricing.value,
         f"{plan.instance_count} instances" if plan.instance_count > 1 else "",
     )
     return ", ".join(one for one in parts if one)
+
+
+def _region(plan: Plan) -> str:
+    return "any region" if plan.offer.region == "any" else plan.offer.region
 
 
 def split(config: TrialConfig) -> str:

@@ -67,8 +67,8 @@ def _plot(panel: Panel, quantity: _Quantity, limit: int | None) -> Markup:
     marks = [*_grid(x, y, sizes, quantity)]
     if limit:
         marks += _limit(y, limit)
-    for index, series in enumerate(panel.series):
-        marks += _series(series, f"series-{min(index, COLOURS - 1)}", x, y, quantity)
+    for series in panel.series:
+        marks += _series(series, _colour(series), x, y, quantity)
     if limit:
         marks += [
             svg.cross(x.px(one.micro_batch_size), y.px(limit), 4.5, "overflow", one.title)
@@ -127,23 +127,24 @@ def _series(series: BatchSeries, colour: str, x: Axis, y: Axis, quantity: _Quant
 def _end_labels(series: Sequence[BatchSeries], x: Axis, y: Axis, quantity: _Quantity) -> list[Markup]:
     """Each series' name at its end, pushed apart where two would overlap."""
     ends = []
-    for index, one in enumerate(series):
+    for one in series:
         last = one.measured[-1]
         value = quantity.of(last)
         if value is not None:
-            ends.append(
-                (y.px(value.expected), x.px(last.micro_batch_size), one.name, min(index, COLOURS - 1))
-            )
+            ends.append((y.px(value.expected), x.px(last.micro_batch_size), one.name, _colour(one)))
     parts = []
     floor = TOP + 4.0
     for at_y, at_x, name, colour in sorted(ends):
         label_y = max(at_y, floor)
         floor = label_y + LABEL_STEP
-        parts.append(
-            svg.polyline([(at_x + 6, at_y), (WIDTH - RIGHT + 4, label_y)], f"leader series-{colour}")
-        )
-        parts.append(svg.text(WIDTH - RIGHT + 8, label_y + 4, name, f"label series-{colour}"))
+        parts.append(svg.polyline([(at_x + 6, at_y), (WIDTH - RIGHT + 4, label_y)], f"leader {colour}"))
+        parts.append(svg.text(WIDTH - RIGHT + 8, label_y + 4, name, f"label {colour}"))
     return parts
+
+
+def _colour(series: BatchSeries) -> str:
+    """A class of the style sheet; what is beyond its colours shares the last, which is grey."""
+    return f"series-{min(series.colour, COLOURS - 1)}"
 
 
 def _description(panel: Panel, quantity: _Quantity) -> str:

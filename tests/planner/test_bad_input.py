@@ -53,7 +53,7 @@ FILES = {  # text of the model file -> what the message must say
         ("wrong size", "2 samples", "[7, 4]"),
     ),
     "sys.exit in the file": (MODEL + "import sys; sys.exit(7)\n", ("sys.exit(7)",)),
-    "not text": ("\x00\x01", ("model.py: syntax error", "null bytes")),
+    "not text": ("\x00\x01", ("not a Python source file", "null bytes")),
 }
 
 
@@ -126,7 +126,7 @@ FLAGS = {
     "storage that is no URL": (["--storage", "nonsense"], ("nonsense", "sqlite:///")),
     "ray client": (["--address", "ray://head:10001"], ("ray://", "--submit")),
     "address that nobody answers": (["--address", "127.0.0.1:1"], ("127.0.0.1:1", "RAY_AUTH_MODE")),
-    "submit without an address": (["--submit"], ("--submit", "--address")),
+    "submit to nobody": (["--submit", "--address", "http://127.0.0.1:1"], ("127.0.0.1:1", "dashboard")),
     "two lengths": (["--samples", "5", "--epochs", "1"], ("--samples", "--epochs", "one of them")),
     "negative samples": (["--samples", "-5"], ("at least 1",)),
     "epochs without a data set": (["--epochs", "3"], ("epochs", "--samples")),

@@ -350,6 +350,7 @@ def test_without_a_measured_gpu_the_trial_worth_most_is_named_with_its_price() -
     assert trial is not None
     assert trial.offer == offers[1]
     assert trial.cost_usd == pytest.approx(3.6 * 360 / 3600)
+    assert trial.expected_saving_usd is not None
     # The L4 costs $1.00 [0.40, 1.60] and the CPU $1.11: knowing is worth something, but less than $0.60
     assert 0.05 < trial.expected_saving_usd < 0.6
 
@@ -359,6 +360,14 @@ def test_a_measured_gpu_needs_no_trial() -> None:
     answer = ask([make_offer()], FakeEstimator(measured=[config]), [make_measurement(config)])
     assert answer.is_gpu_measured
     assert answer.useful_trial is None
+
+
+def test_a_trial_is_not_advised_for_a_plan_that_could_not_fit_at_its_best() -> None:
+    offers = [make_offer(price_usd_per_hour=3.6)]  # $1.00 [0.70, 1.30]
+    assert ask(offers, target=make_target(budget_usd=0.6)).useful_trial is None
+    trial = ask(offers, target=make_target(budget_usd=0.8)).useful_trial
+    assert trial is not None
+    assert trial.expected_saving_usd is None  # it would tell whether the plan fits
 
 
 # Explanation
@@ -468,17 +477,24 @@ def test_an_empty_catalog_gives_an_empty_answer() -> None:
 
 
 def test_the_whole_catalog_takes_about_a_second() -> None:
+    """Of CPU time, with an estimator that takes none; a real one must not be asked too often either."""
     gpus = {f"GPU{number}": make_gpu(f"GPU{number}") for number in range(30)}
     offers = [
         make_offer(f"GPU{number % 30}", gpu_count=2 ** (number % 4), region=f"r{number}", vcpus=number % 7)
         for number in range(200)
     ]
-    start = time.perf_counter()
+    estimator = FakeEstimator()
+    start_s = time.process_time()
     answer = ask(
-        offers, gpus=gpus, configs_for=configs_for, target=make_target(samples=480_000, global_batch_size=480)
+        offers,
+        estimator,
+        gpus=gpus,
+        configs_for=configs_for,
+        target=make_target(samples=480_000, global_batch_size=480),
     )
+    assert time.process_time() - start_s < 2.0
     assert len(answer.plans) == 750  # 64 workers do not divide 480
-    assert time.perf_counter() - start < 3.0  # three times what it may take where nothing else runs
+    assert len(estimator.step_calls) < 10_000
 
 
 def _single(configs: Any) -> Any:

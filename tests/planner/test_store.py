@@ -10,6 +10,7 @@ import pytest
 
 from planner.errors import PlannerError
 from planner.search import distributions, params_of
+from planner.space import Exclusion
 from planner.store import Study, load_study, open_study, summaries
 from tests.builders import (
     make_config,
@@ -22,6 +23,7 @@ from tests.builders import (
 )
 from trials.trial import FailureKind, Outcome
 
+EXCLUDED = (Exclusion(knob="tf32", reason="a CPU has no TF32 units"),)
 GPUS = {"L4-24GB": make_gpu()}
 
 
@@ -50,7 +52,7 @@ def put(study: Study, outcome: Outcome, value: float | None = None) -> None:
 
 def test_what_is_saved_is_read_back_by_another_process_equal(url: str, name: str) -> None:
     study = open_study(url, make_workload(), name)
-    study.remember(profile=make_profile(), target=make_target(), notes=("a note",))
+    study.remember(profile=make_profile(), target=make_target(), notes=("a note",), exclusions=EXCLUDED)
     measured = make_measurement(half_width_fraction=0.0123)
     failed = make_failure(make_config(micro_batch_size=32, accumulation=1))
     put(study, measured, 3.5)
@@ -58,7 +60,8 @@ def test_what_is_saved_is_read_back_by_another_process_equal(url: str, name: str
     again = load_study(url, name)
     assert [one.outcome for one in again.trials()] == [measured, failed]
     assert [one.cost_usd for one in again.trials()] == [0.02, 0.02]
-    assert (again.profile, again.target, again.notes) == (make_profile(), make_target(), ("a note",))
+    assert (again.profile, again.target) == (make_profile(), make_target())
+    assert (again.notes, again.exclusions) == (("a note",), EXCLUDED)
     assert again.workload == make_workload()
 
 

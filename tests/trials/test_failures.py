@@ -46,7 +46,8 @@ FILE = "/somewhere/model.py"
         (
             RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:2"),
             FailureKind.WORKER_LOST,
-            "another worker of this trial failed: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:2",
+            "another worker of this trial failed: [gloo/transport/tcp/pair.cc:547] Connection closed by peer"
+            " [127.0.0.1]:2",
         ),
         (
             torch.distributed.DistBackendError("NCCL error"),

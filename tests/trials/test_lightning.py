@@ -75,7 +75,10 @@ class Data(LightningDataModule):
     def setup(self, stage):
         self.data = DATA if stage == "fit" else None
     def train_dataloader(self):
-        return DataLoader(self.data, batch_size=4, collate_fn=lambda rows: [torch.stack(one) for one in zip(*rows)])
+        return DataLoader(self.data, batch_size=4, collate_fn=collate)
+
+def collate(rows):
+    return [torch.stack(one) for one in zip(*rows)]
 """,
     )
     assert [one.shape for one in one_batch(loaded.source, 6)] == [(6, 2), (6, 1)]

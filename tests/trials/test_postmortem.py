@@ -15,7 +15,13 @@ def box(rank, **changes):
 
 def explain(*, boxes, failed=None, followers=(), lost=None, ranks=(0, 1)):
     return explain_loss(
-        CONFIG, ranks=ranks, limit_s=30.0, boxes=boxes, failed=failed or {}, followers=followers, lost=lost or {}
+        CONFIG,
+        ranks=ranks,
+        limit_s=30.0,
+        boxes=boxes,
+        failed=failed or {},
+        followers=followers,
+        lost=lost or {},
     )
 
 

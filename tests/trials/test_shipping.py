@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trials import shipping
-from trials.shipping import folder_name, pack
+from trials.shipping import Caps, folder_name, pack
 from trials.source import hash_workload
 
 MODEL = """
@@ -26,9 +25,9 @@ def project(tmp_path):
     return folder
 
 
-def sent(project, into):
+def sent(project, into, caps=None):
     workload = hash_workload(project / "model.py")
-    shipment = pack(workload, into)
+    shipment = pack(workload, into, caps)
     root = into / folder_name(workload)
     return shipment, {str(one.relative_to(root)) for one in root.rglob("*") if one.is_file()}
 
@@ -37,7 +36,7 @@ def test_the_model_what_it_imports_and_its_data_are_sent(project, tmp_path):
     shipment, files = sent(project, tmp_path / "out")
     assert files == {"model.py", "beside.py", "data/text.txt"}
     assert shipment.notes == ()
-    assert [Path(one).name for one in shipment.py_modules][0] == "trials"
+    assert Path(shipment.py_modules[0]).name == "trials"
 
 
 def test_repositories_environments_and_caches_stay(project, tmp_path):
@@ -54,20 +53,17 @@ def test_data_that_git_ignores_is_sent(project, tmp_path):
     assert files == {"model.py", "beside.py", "data/text.txt"}
 
 
-def test_a_large_file_stays_and_the_note_says_what_to_do(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(shipping, "FILE_BYTES_MAX", 10)
-    monkeypatch.setattr(shipping, "TOTAL_BYTES_MAX", 1000)
-    (project / "model.py").write_text("def model(): ...\ndef batch(size): ...\n")
-    workload = hash_workload(project / "model.py")
-    shipment = pack(workload, tmp_path / "out")
-    assert any(
-        note.startswith("data/text.txt (0 MB) was not sent") and "absolute path" in note
-        for note in shipment.notes
-    )
+def test_a_large_file_stays_and_the_note_says_what_to_do(project, tmp_path):
+    (project / "data" / "large.bin").write_bytes(bytes(2_000_000))
+    shipment, files = sent(project, tmp_path / "out", Caps(file_bytes=1_000_000))
+    assert files == {"model.py", "beside.py", "data/text.txt"}
+    (note,) = shipment.notes
+    assert note.startswith("data/large.bin (2 MB) was not sent")
+    assert "by its absolute path" in note
 
 
-def test_from_a_directory_that_is_too_large_only_the_code_is_sent(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(shipping, "FILE_COUNT_MAX", 2)
-    shipment, files = sent(project, tmp_path / "out")
+@pytest.mark.parametrize("caps", [Caps(file_count=2), Caps(total_bytes=20)])
+def test_from_a_directory_that_is_too_large_only_the_code_is_sent(project, tmp_path, caps):
+    shipment, files = sent(project, tmp_path / "out", caps)
     assert files == {"model.py", "beside.py"}
     assert "only the model file and what it imports were sent" in shipment.notes[0]

@@ -171,7 +171,7 @@ def test_what_is_wrong_when_the_model_is_built(tmp_path: Path, text: str, messag
 
 def test_optimizer_must_be_one(tmp_path: Path) -> None:
     loaded = load_text(tmp_path, PLAIN + "def optimizer(parameters): return 3\n")
-    with pytest.raises(TrialsError, match="must return a torch.optim.Optimizer"):
+    with pytest.raises(TrialsError, match="must return a torch"):
         loaded.build_optimizer(loaded.build())
 
 

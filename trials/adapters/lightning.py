@@ -171,8 +171,8 @@ def _loader_source(module: ModuleType, make: Callable[[], Any], name: str, path:
     owner = call_user(path, f"{name}()", make)
     if not _defines(type(owner), "train_dataloader"):
         raise TrialsError(
-            f"{path}: {type(owner).__name__} has no train_dataloader and the file no DataModule; define one of"
-            " them, dataset() or batch(size)"
+            f"{path}: {type(owner).__name__} has no train_dataloader and the file no DataModule; define one"
+            " of them, dataset() or batch(size)"
         )
     name = type(owner).__name__
     loader = call_user(path, f"{name}.train_dataloader()", _open_loader, owner)

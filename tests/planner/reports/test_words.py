@@ -138,7 +138,7 @@ def test_without_any_trial_the_first_warning_says_so() -> None:
 def test_with_a_measured_gpu_the_helpful_trial_is_a_next_step() -> None:
     assert first_warning(make_report()) == ""
     assert next_step(make_report()).startswith(
-        "To be surer: the trial that would help most is 6 min on A100-SXM4-80GB (a2-ultragpu-1g from gcp, "
+        "The trial that would help most is 6 min on A100-SXM4-80GB (a2-ultragpu-1g from gcp, "
         "on-demand) for about $0.36."
     )
 

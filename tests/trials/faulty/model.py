@@ -1,5 +1,6 @@
 """A sane model whose last worker misbehaves at the third loss when the batch has a size of ``FAULTS``."""
 
+import itertools
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ FAULTS = {
     38: "sys.exit",
     39: "out of memory everywhere",
 }
-_calls = 0
+_calls = itertools.count(1)
 
 
 class Net(nn.Module):
@@ -42,11 +43,9 @@ def batch(size):
 
 
 def loss(model, batch):
-    global _calls
-    _calls += 1
-    print("this line must not reach the sweep's output")
+    print("this line must not reach the sweep's output")  # noqa: T201  (users print)
     fault = FAULTS.get(len(batch[0]))
-    if fault and _calls == 3:
+    if next(_calls) == 3 and fault:
         misbehave(fault)
     return nn.functional.cross_entropy(model(batch[0]), batch[1])
 

@@ -1,0 +1,126 @@
+"""MPT models of 125 M to 70 B parameters under FSDP in bf16: measured on A100-80, predicted on H100.
+
+Data: llm_foundry/mpt_training_benchmarks.csv. For each model, sequence length and GPU count that both were
+measured at: the estimator gets the A100's step time and the model's trace (from its configuration), and is
+asked for the H100 at its own micro batch size. Nothing measured on an H100 enters.
+
+    python benchmarks/estimate/llm_foundry_h100.py [DATA]
+
+Baselines: constant MFU 47.9%, geometric mean of the ratios of peak FLOP/s and bandwidth 9.7%.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from statistics import mean
+
+import pandas as pd
+
+from benchmarks.estimate.mpt import MODELS, mpt_trace
+from benchmarks.estimate.recorded import measurement_of
+from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, worst_factor
+from catalogs.gpus import Gpu, Link, load_gpus
+from planner.estimate import Hardware, fit
+from trials.profile import Adapter, TargetHint, WorkloadProfile
+from trials.trial import Parallelism, Precision, TrialConfig
+
+SOURCE, TARGET = ("a100_80gb", "A100-SXM4-80GB"), ("h100_80gb", "H100-SXM5-80GB")
+KEYS = ["Model", "SeqLen (T)", "# GPUs"]
+GPUS_PER_NODE = 8
+
+
+def pairs(data: Path) -> pd.DataFrame:
+    """Rows of both GPUs side by side, suffixes _a and _h."""
+    table = pd.read_csv(data / "llm_foundry" / "mpt_training_benchmarks.csv")
+    table = table[(table.Precision != "amp_fp8") & (table["Sharding Strategy"] == "FULL_SHARD")]
+    before, after = (table[table.GPU == name] for name, _ in (SOURCE, TARGET))
+    return before.merge(after, on=KEYS, suffixes=("_a", "_h"))
+
+
+def config_of(row: dict[str, object], suffix: str, gpu: str) -> TrialConfig:
+    """The run as a configuration of the product."""
+    count = int(str(row["# GPUs"]))
+    return TrialConfig(
+        gpu=gpu,
+        gpu_count=count,
+        node_count=max(1, count // GPUS_PER_NODE),
+        micro_batch_size=int(str(row[f"MicroBatchSize{suffix}"])),
+        accumulation=int(str(row[f"GradAccum{suffix}"])),
+        precision=Precision.BF16,
+        parallelism=Parallelism.FSDP2,
+        is_checkpointed=bool(row[f"Activation Checkpointing{suffix}"]),
+    )
+
+
+def step_s(row: dict[str, object], suffix: str, config: TrialConfig) -> float:
+    """Seconds per step from tokens per second."""
+    samples_per_s = float(str(row[f"Throughput (T/s/GPU){suffix}"])) * config.gpu_count / sequence_of(row)
+    return config.global_batch_size / samples_per_s
+
+
+def sequence_of(row: dict[str, object]) -> int:
+    """Tokens per sample."""
+    return int(str(row["SeqLen (T)"]))
+
+
+def profile_of(row: dict[str, object], configs: list[TrialConfig]) -> WorkloadProfile:
+    """What `planner check` would know: the size, and the traces of the micro batches at hand."""
+    model = MODELS[str(row["Model"])]
+    traced = {(one.micro_batch_size, one.is_checkpointed) for one in configs}
+    return WorkloadProfile(
+        adapter=Adapter.PLAIN,
+        parameter_count=model.parameter_count,
+        trainable_parameter_count=model.parameter_count,
+        sample_shape="",
+        loss=0.0,
+        dataset_size=None,
+        tokens_per_sample=sequence_of(row),
+        hint=TargetHint(),
+        block_count=model.depth,
+        clip_norm=None,
+        traces=tuple(
+            mpt_trace(model, sequence_of(row), size, is_checkpointed=checkpointed)
+            for size, checkpointed in sorted(traced)
+        ),
+        trace_note="",
+    )
+
+
+def predicted(row: dict[str, object], gpus: dict[str, Gpu]) -> tuple[str, Row, float]:
+    """Label, the row to be scored, and the geometric-mean baseline's error."""
+    before, after = config_of(row, "_a", SOURCE[1]), config_of(row, "_h", TARGET[1])
+    known_s, true_s = step_s(row, "_a", before), step_s(row, "_h", after)
+    estimator = fit([measurement_of(before, known_s)], gpus=gpus, profile=profile_of(row, [before, after]))
+    gpu = gpus[TARGET[1]]
+    estimate = estimator.step_time_s(after, Hardware(gpu=gpu, link=Link.NVLINK, network_bytes_per_s=200e9))
+    assert estimate is not None
+    old = gpus[SOURCE[1]]
+    compute = (old.bf16_flop_per_s or 1.0) / (gpu.bf16_flop_per_s or 1.0)
+    guess = math.sqrt(compute * old.bandwidth_bytes_per_s / gpu.bandwidth_bytes_per_s)
+    guess_s = known_s * guess * after.global_batch_size / before.global_batch_size
+    scored = Row(
+        group=str(row["Model"]),
+        measured=true_s,
+        predicted=estimate.expected,
+        below=math.log(estimate.expected / estimate.low),
+        above=math.log(estimate.high / estimate.expected),
+    )
+    return f"{row['Model']}-s{row['SeqLen (T)']}-n{row['# GPUs']}", scored, abs(guess_s / true_s - 1.0)
+
+
+def main() -> None:
+    """One line per pair, then the score."""
+    gpus = load_gpus()
+    found = [predicted(row, gpus) for row in pairs(data_directory(__doc__)).to_dict("records")]
+    for label, row, guess in found:
+        print(f"{label:16s} measured {row.measured:8.2f} s, predicted {row.predicted:8.2f} s,"
+              f" error {row.error_fraction:+6.1%}, geometric mean {guess:5.1%}")
+    rows = [row for _, row, _ in found]
+    print(f"\n{len(rows)} rows: {mape(rows):.1%}, worst {worst_factor(rows):.2f}x;"
+          f" geometric mean {mean(guess for *_, guess in found):.1%}")
+    print(leave_one_group_out(rows).line())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Faults of real workers under DDP and FSDP2: each ends as a Failure with its reason, and the next trial is right.
+
+The model in ``faulty/`` misbehaves on the last of two ranks while the first waits for it in a collective.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.builders import make_config
+from tests.trials.faulty.model import FAULTS
+from trials.cluster import attach
+from trials.devices import DeviceGroup
+from trials.discovery import discover
+from trials.measure import MeasureSettings
+from trials.runner import RunnerSettings, open_runner
+from trials.source import hash_workload
+from trials.trial import FailureKind, Measurement, Parallelism
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    # Ray leaves sockets and log files to the garbage collector
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+MODEL = Path(__file__).parent / "faulty" / "model.py"
+LIMIT_S = 12.0
+BOUND_S = 90.0  # limit, restart, and a busy machine
+SIZES = {name: size for size, name in FAULTS.items()}
+CPU = "CPU-X86"
+
+
+@pytest.fixture(scope="module")
+def run():
+    with attach(cpu_count=2):
+        nodes = discover()
+        group = DeviceGroup(gpu=CPU, is_cpu=True, device_name=nodes[0].device_name, nodes=nodes)
+        settings = RunnerSettings(
+            worker_counts={CPU: 2},
+            measure_settings=MeasureSettings(timed_max=10),
+            limit_s=lambda config, seen: LIMIT_S,
+        )
+        with open_runner(hash_workload(MODEL), [group], settings) as run:
+            yield run
+
+
+def config(size=32, parallelism=Parallelism.DDP, count=2):
+    return make_config(
+        CPU, gpu_count=count, micro_batch_size=size, accumulation=1, parallelism=parallelism
+    )
+
+
+@pytest.fixture(scope="module")
+def sane_losses(run):
+    """What the trial yields in fresh workers."""
+    outcome = run(config())
+    assert isinstance(outcome, Measurement), outcome
+    return outcome.losses[:5]
+
+
+def fail(run, fault, parallelism, sane_losses):
+    """The failure of a faulty trial, after a sane trial was seen to yield what it yields in fresh workers."""
+    begun_s = time.monotonic()
+    failure = run(config(SIZES[fault], parallelism))
+    assert time.monotonic() - begun_s < BOUND_S
+    assert failure.trial_s > 0
+    after = run(config(32, parallelism))
+    assert isinstance(after, Measurement), after
+    assert after.losses[:5] == pytest.approx(sane_losses, rel=1e-5)
+    return failure
+
+
+@pytest.mark.parametrize("parallelism", [Parallelism.DDP, Parallelism.FSDP2])
+@pytest.mark.parametrize(
+    ("fault", "kind", "reason"),
+    [
+        ("exception", FailureKind.USER_CODE, "ValueError: injected (rank 1 of 2)"),
+        ("out of memory", FailureKind.OUT_OF_MEMORY, "injected: CUDA out of memory (rank 1 of 2)"),
+        ("out of memory everywhere", FailureKind.OUT_OF_MEMORY, "injected: CUDA out of memory (rank 0 of 2)"),
+        ("sys.exit", FailureKind.USER_CODE, "the model file called sys.exit(0) (rank 1 of 2)"),
+    ],
+)
+def test_what_a_rank_raises_alone_is_told_and_costs_no_restart(
+    run, sane_losses, parallelism, fault, kind, reason
+):
+    failure = fail(run, fault, parallelism, sane_losses)
+    assert failure.kind is kind
+    assert failure.reason.endswith(reason)
+    assert failure.trial_s < LIMIT_S  # the other rank was released, not left to its limit
+
+
+def test_a_hang_ends_at_the_limit_with_the_stacks(run, sane_losses):
+    failure = fail(run, "hang", Parallelism.DDP, sane_losses)
+    assert failure.kind is FailureKind.TIMED_OUT
+    assert failure.reason == "not done within its limit of 12 s"
+    assert "in misbehave" in failure.detail
+    assert "stacks of rank 0:" in failure.detail
+
+
+@pytest.mark.parametrize(
+    ("fault", "parallelism"), [("SIGKILL", Parallelism.FSDP2), ("os._exit", Parallelism.DDP)]
+)
+def test_a_rank_that_vanishes_is_named(run, sane_losses, fault, parallelism):
+    failure = fail(run, fault, parallelism, sane_losses)
+    assert failure.kind is FailureKind.WORKER_LOST
+    assert failure.reason.startswith("rank 1 of 2 ended without a word")
+
+
+def test_smaller_trials_run_in_the_same_workers_with_all_cores(run, sane_losses):
+    outcome = run(config(count=1, parallelism=Parallelism.SINGLE))
+    assert isinstance(outcome, Measurement), outcome
+    assert outcome.environment.threads_per_worker == 2
+    assert outcome.trial_s < 10.0
+
+
+def test_what_the_model_prints_does_not_reach_our_output():
+    code = f"""
+from tests.trials.test_faults import CPU, MODEL, config
+from trials.cluster import attach
+from trials.devices import DeviceGroup
+from trials.discovery import discover
+from trials.runner import open_runner
+from trials.source import hash_workload
+from trials.trial import Parallelism
+with attach(cpu_count=1):
+    nodes = discover()
+    group = DeviceGroup(gpu=CPU, is_cpu=True, device_name=nodes[0].device_name, nodes=nodes)
+    with open_runner(hash_workload(MODEL), [group]) as run:
+        lost = run(config({SIZES["SIGKILL"]}, Parallelism.SINGLE, 1))
+        print(lost.kind)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=True)
+    assert done.stdout == "worker lost\n"
+    assert "this line must not reach" not in done.stderr
