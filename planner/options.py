@@ -105,7 +105,10 @@ MaxMinutes = Annotated[float, typer.Option(help="Minutes of this sweep at most."
 SweepBudget = Annotated[
     float | None, typer.Option(help="US dollars that the trials may cost.", show_default="5% of the budget")
 ]
-Compile = Annotated[bool, typer.Option("--compile/--no-compile", help="Whether torch.compile may be tried.")]
+Compile = Annotated[
+    bool | None,
+    typer.Option("--compile/--no-compile", help="May torch.compile be tried?", show_default="on GPUs only"),
+]
 StudyOption = Annotated[
     str | None, typer.Option("--study", help="Name of the study.", show_default="file name and hash")
 ]

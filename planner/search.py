@@ -154,7 +154,7 @@ class Search:
         outcomes = [one.outcome for one in self._trials]
         tried = Counter(one.config for one in outcomes)
         lost = Counter(one.config for one in outcomes if _is_by_chance(one))
-        ruled_out = rule_out(outcomes)
+        ruled_out = rule_out(outcomes)  # on CPU too: here the host is this one
         return tuple(
             self._candidate(one)
             for one in self._configs

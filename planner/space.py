@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from catalogs.gpus import DeviceKind, Gpu
 from planner.target import Target
@@ -40,6 +41,7 @@ class Knobs:
     has_compiler: bool | None = None
 
 
+@cache
 def divisors(number: int) -> tuple[int, ...]:
     """All divisors of a positive integer, ascending."""
     low = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]

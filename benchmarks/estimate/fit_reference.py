@@ -39,7 +39,8 @@ CHIPS = {
 }
 LEAST_FLOPS = 3e9  # of a product that keeps a chip busy long enough to reach its power limit
 POWER_LIMITED_BELOW = 0.6  # of peak: no tuned kernel library is that slow at full clock
-STREAM_OPERATIONS = {"softmax": 2, "ln": 2}  # tensors read and written
+ELEMENTWISE = {"tanh": 2, "relu": 2, "gelu": 2, "add": 3, "mul": 3}  # tensors read and written
+ROWWISE = {"softmax": "softmax", "normalisation": "ln"}  # operation class -> operator file; two tensors
 LEAST_STREAM_BYTES = 2e8
 
 YEARS = {"Turing": 2018, "Ampere": 2020, "Ada Lovelace": 2022, "Hopper": 2022}
@@ -47,6 +48,7 @@ YEARS |= {"Blackwell": 2024, "Blackwell Ultra": 2025}
 EFFICIENCY_DOUBLES_IN_YEARS = 3.0
 CITED: dict[str, object] = {
     "lane_fraction": {
+        "7.5": 0.85,
         "8.6": 0.6,
         "8.9": 0.72,
         "9.0": 0.77,
@@ -74,7 +76,7 @@ CITED: dict[str, object] = {
     "launch_s": 1e-5,
 }
 SOURCES = {
-    "lane_fraction": "fitted: 6.0, 6.1, 7.0, 7.5, 8.0. Later chips have 128 fp32 lanes per SM that share issue "
+    "lane_fraction": "fitted: 6.0, 6.1, 7.0, 8.0. 7.5: 2080 Ti 11.4 of 13.4 (bewantbe/busy-gemm-benchmark). Later chips have 128 fp32 lanes per SM that share issue "
     "slots and a boost clock that they do not hold: A6000 23.2 of 38.7 TFLOP/s (siboehm, SGEMM_CUDA), A40 18.9 "
     "and 3090 Ti 21 of 37.4 and 40 (bewantbe/busy-gemm-benchmark); RTX 4070 22.1 of 29.1 (cuBLAS at 4096); "
     "H100 NVL 45.5 of 60.3 and H200 NVL 47.3 of 60 (xzwgit/gpu-flops-bench); RTX 5090 83 of 105, RTX PRO 6000 "
@@ -88,6 +90,7 @@ SOURCES = {
     "unit_energy_fraction": "geometric mean of two: T4 sustains 24 TFLOP/s fp16 at its 70 W limit (NVIDIA "
     "developer forum 264462), A100 SXM 268 at 400 W (above); TF32 moves twice the bits",
     "stream_fraction": "fitted: HBM2 on V100 and A100, GDDR on P4 and T4, P100 alone. CPU: STREAM",
+    "rowwise_fraction": "fitted: softmax and layer norm against elementwise kernels",
     "stream_power_fraction": "assumed: memory-bound kernels draw 50 to 70% of a card's limit (Zeus's recordings "
     "of A40 and V100: DeepSpeech2 160 W, BERT 220 to 270 W)",
     "lane_tile_s": "fitted, with the rates",
@@ -107,6 +110,7 @@ class Fitted:
     flop_per_s: float
     best_flop_per_s: float  # of short products, before power limits them
     bytes_per_s: float
+    rowwise: dict[str, float]  # share of bytes_per_s, by operation class
 
 
 def fitted(data: Path, gpu: Gpu, file: str, tile_s: float) -> Fitted:
@@ -116,18 +120,21 @@ def fitted(data: Path, gpu: Gpu, file: str, tile_s: float) -> Fitted:
     times: Vector = matmuls["Latency"].to_numpy(dtype=float) / 1e3
     flops = 2.0 * shapes.prod(axis=1)
     busy = (flops > LEAST_FLOPS) & (shapes[:, 1:].min(axis=1) >= 32)
-    best = float(np.quantile((flops / times)[(flops > 3e8) & (flops < LEAST_FLOPS)], 0.99))
-    stream = np.median([_stream_rate(data, name, file, count) for name, count in STREAM_OPERATIONS.items()])
+    best = float(np.quantile((flops / times)[flops > LEAST_FLOPS], 0.999))
+    stream = _elementwise_rate(data, file)
+    rowwise = {kind: _rowwise_rate(data, name, file) / stream for kind, name in ROWWISE.items()}
     base = chip(gpu, Precision.FP32)
     assert base is not None
-    rate = _rate(shapes[busy], times[busy], replace(base, bytes_per_s=float(stream)), tile_s)
-    return Fitted(rate, best, float(stream))
+    rate = _rate(shapes[busy], times[busy], replace(base, bytes_per_s=stream), tile_s)
+    return Fitted(rate, best, stream, rowwise)
 
 
 def _rate(shapes: Vector, times: Vector, base: Chip, tile_s: float) -> float:
     """The rate at which the median error of the products is nought."""
-    moved = 4.0 * shapes[:, 0] * (
-        shapes[:, 1] * shapes[:, 3] + shapes[:, 3] * shapes[:, 2] + shapes[:, 1] * shapes[:, 2]
+    moved = (
+        4.0
+        * shapes[:, 0]
+        * (shapes[:, 1] * shapes[:, 3] + shapes[:, 3] * shapes[:, 2] + shapes[:, 1] * shapes[:, 2])
     )
     rate = 0.7 * base.lane_peak_flop_per_s
     for _ in range(12):
@@ -136,11 +143,22 @@ def _rate(shapes: Vector, times: Vector, base: Chip, tile_s: float) -> float:
     return min(rate, base.lane_peak_flop_per_s)
 
 
-def _stream_rate(data: Path, name: str, file: str, count: int) -> float:
-    table = _table(data, name, file)
-    moved = 4.0 * count * table["B"].to_numpy(dtype=float) * table["H"].to_numpy(dtype=float)
+def _elementwise_rate(data: Path, file: str) -> float:
+    """Median over operations of the rate on large tensors; rows of the five chips only."""
+    table = pd.read_csv(data / "neusight" / "operators_test" / "elem.csv.gz")
+    table = table[table["Device"].str.replace(" ", "_") == file]
+    rates = [_median_rate(table[table["OPName"] == name], count) for name, count in ELEMENTWISE.items()]
+    return float(np.median(rates))
+
+
+def _rowwise_rate(data: Path, name: str, file: str) -> float:
+    return _median_rate(_table(data, name, file), 2)
+
+
+def _median_rate(table: pd.DataFrame, tensors: int) -> float:
+    moved = 4.0 * tensors * table["B"].to_numpy(dtype=float) * table["H"].to_numpy(dtype=float)
     times = table["Latency"].to_numpy(dtype=float) / 1e3
-    return float(np.quantile((moved / times)[moved > LEAST_STREAM_BYTES], 0.9))
+    return float(np.median((moved / times)[moved > LEAST_STREAM_BYTES]))
 
 
 def _table(data: Path, name: str, file: str) -> pd.DataFrame:
@@ -169,6 +187,7 @@ def table_of(found: dict[str, Fitted], gpus: dict[str, Gpu], tile_s: float) -> d
     return {
         **CITED,
         "lane_fraction": {**lanes, **cited_lanes},
+        "rowwise_fraction": {kind: _mean(one.rowwise[kind] for one in found.values()) for kind in ROWWISE},
         "fp32_flop_j": flop_j,
         "stream_fraction": {
             "hbm": _mean(streams[one] for one in ("V100-PCIE-32GB", "A100-PCIE-40GB")),
@@ -215,6 +234,7 @@ def main() -> None:
             f"{name:16s} products {one.flop_per_s / 1e12:5.2f} of {gpu.fp32_flop_per_s / 1e12:5.2f} TFLOP/s"
             f" (short ones {one.best_flop_per_s / 1e12:5.2f}), streams {one.bytes_per_s / 1e9:6.0f}"
             f" of {gpu.bandwidth_bytes_per_s / 1e9:6.0f} GB/s,"
+            f" (of which {', '.join(f'{kind} {share:.2f}' for kind, share in one.rowwise.items())}),"
             f" {(gpu.power_w or 0.0) / one.flop_per_s * 1e12:5.1f} pJ per FLOP at the power limit"
         )
     values = table_of(found, gpus, tile_s)

@@ -16,6 +16,7 @@ from planner.exits import Exit
 from planner.options import Output
 from planner.recommend import recommend
 from planner.reports import to_json, to_terminal, write_reports
+from planner.reports.curves import fitted_curves
 from planner.reports.report import Report, SweepSummary, TrialRecord
 from planner.space import Knobs, configs_for
 from planner.store import SavedTrial, Study
@@ -59,6 +60,7 @@ def report_of(study: Study, target: Target, prices: Prices) -> Report:
     """The recommendation and all it rests on. Pure but for reading the study."""
     profile, trials = study.profile, study.trials()
     outcomes = [one.outcome for one in trials]
+    estimator = estimator_of(study, prices)
     knobs = knobs_of(trials)
     spent_usd = spent(trials)
     recommendation = recommend(
@@ -67,7 +69,7 @@ def report_of(study: Study, target: Target, prices: Prices) -> Report:
         offers=prices.offers,
         gpus=prices.gpus,
         outcomes=outcomes,
-        estimator=estimator_of(study, prices),
+        estimator=estimator,
         configs_for=partial(configs_for, knobs=knobs),
         today=datetime.now(UTC).date(),
         filters=prices.filters,
@@ -92,6 +94,7 @@ def report_of(study: Study, target: Target, prices: Prices) -> Report:
         generated_at=datetime.now(UTC),
         planner_version=planner.__version__,
         notes=study.notes,
+        curves=fitted_curves(outcomes, prices.gpus, estimator),
     )
 
 

@@ -21,12 +21,13 @@ from planner.search import Market, Search
 from planner.space import Exclusion, Knobs, configs_for, exclusions, worker_counts
 from planner.storage import default_storage_url
 from planner.store import Study, open_study
-from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, Stop, Sweep
+from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
 from planner.target import Target, TargetFlags, check_money, parse_duration_s, resolve_target
 from trials.check import check
 from trials.cluster import attach
 from trials.devices import version_problems
 from trials.discovery import discover
+from trials.errors import TrialsError
 from trials.profile import WorkloadProfile
 from trials.runner import RunnerSettings, open_runner
 from trials.source import hash_workload
@@ -57,10 +58,20 @@ def run(flags: SweepFlags, target: TargetFlags, pricing: Pricing, output: Output
                 _ending_on_interrupt(stop),
                 watch.shown(),
             ):
-                reason = sweep.run(run_trial)
-        say(f"sweep ended: {reason}")
+                problem = _run(sweep, run_trial)
         code = publish(report_of(study, wanted, prices), output)
+    if problem is not None:
+        raise problem
     return Exit.INTERRUPTED if stop.is_asked else code
+
+
+def _run(sweep: Sweep, run_trial: RunTrial) -> PlannerError | TrialsError | None:
+    """Sweep to the end; what ends it early comes back, so that there is a report all the same."""
+    try:
+        say(f"sweep ended: {sweep.run(run_trial)}")
+    except (PlannerError, TrialsError) as problem:
+        return problem
+    return None
 
 
 def _runner_settings(fleet: Fleet, search: Search, wait_s: float) -> RunnerSettings:

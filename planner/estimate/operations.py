@@ -46,6 +46,7 @@ class Work:
     others: tuple[tuple[str, float, float, float], ...]  # convolutions, attention: class, FLOPs, bytes, count
     stream_bytes: Vector  # of memory-bound operations
     stream_counts: Vector
+    stream_shares: Vector  # of elementwise kernels' rate
     optimizer_bytes: Vector
     optimizer_counts: Vector
     kernel_count: float  # without the optimizer
@@ -79,6 +80,7 @@ def work_of(trace: Trace) -> Work:
         for one in trace.operations
         if one.kind not in _PRODUCTS and one.kind is not OperationClass.OPTIMIZER
     ]
+    rowwise = reference().rowwise_fraction
     body = [*matmuls, *others, *streams]
     return Work(
         micro_batch_size=trace.micro_batch_size,
@@ -89,6 +91,7 @@ def work_of(trace: Trace) -> Work:
         others=tuple((one.kind.value, one.flops, one.bytes, float(one.count)) for one in others),
         stream_bytes=_column(streams, "bytes"),
         stream_counts=_column(streams, "count"),
+        stream_shares=np.array([rowwise.get(one.kind.value, 1.0) for one in streams]),
         optimizer_bytes=_column(optimizer, "bytes"),
         optimizer_counts=_column(optimizer, "count"),
         kernel_count=float(sum(one.count for one in body)),
@@ -107,7 +110,8 @@ def step_time(work: Work, chip: Chip, bytes_fraction: float = 1.0) -> StepTime:
     """
     known = reference()
     product_s, product_power_s = _products_s(work, chip, bytes_fraction)
-    stream_s = float(_streams_s(work.stream_bytes * bytes_fraction, chip) @ work.stream_counts)
+    streams_s = _streams_s(work.stream_bytes * bytes_fraction, chip) / work.stream_shares
+    stream_s = float(streams_s @ work.stream_counts)
     optimizer_s = float(_streams_s(work.optimizer_bytes, chip) @ work.optimizer_counts)
     free_s = product_s + stream_s
     limited_s = product_power_s + chip.stream_power_fraction * stream_s

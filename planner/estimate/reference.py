@@ -28,6 +28,7 @@ class Reference:
     stream_fraction: dict[str, float]  # of peak bandwidth, by kind of memory
     fp32_flop_j: dict[str, float]  # energy of one fp32 FLOP under load, by architecture
     unit_energy_fraction: dict[str, float]  # of fp32's, for a FLOP on the matrix units, by precision
+    rowwise_fraction: dict[str, float]  # of elementwise kernels' rate, by operation class
     stream_power_fraction: float  # of the power limit, drawn while the memory bounds
     lane_tile_s: float  # to fill and drain the pipeline of one output tile
     unit_tile_s: float  # the same on matrix units
