@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from planner.betting import Bets
 from planner.estimate.values import Basis, Estimate
-from planner.launch.run_plan import RunPlan
+from planner.run_plan import RunPlan
 
 FALSE_ALARM_FRACTION = 0.01  # of runs within their limits in which any of the three bets is ever won
 LOOK_S = 5.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.evidence import FALSE_ALARM_FRACTION, SLOWED_RATIO, Finding, Verdict
-from planner.launch.run_plan import RunPlan
 from planner.reports import formats
+from planner.run_plan import RunPlan
 
 _ADVICE = {
     Finding.SLOWER: "Look at the GPUs' clocks, at other processes on them and at the input pipeline; "

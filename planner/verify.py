@@ -19,7 +19,7 @@ from pathlib import Path
 
 from planner.codec import to_json
 from planner.evidence import LOOK_S, Evidence, Finding, Look, Verdict
-from planner.launch.run_plan import RunPlan, load_run_plan
+from planner.run_plan import RunPlan, load_run_plan
 from planner.verdict_words import sentences
 
 __all__ = ["LOOK_S", "Finding", "Look", "Verdict", "Watch"]

@@ -42,7 +42,11 @@ class Cluster:
 
 @contextmanager
 def attach(
-    address: str | None = None, workload: Workload | None = None, *, cpu_count: int | None = None
+    address: str | None = None,
+    workload: Workload | None = None,
+    *,
+    cpu_count: int | None = None,
+    connect_limit_s: float = CONNECT_LIMIT_S,
 ) -> Iterator[Cluster]:
     """Attach for the duration of a ``with`` block.
 
@@ -51,6 +55,7 @@ def attach(
             RAY_ADDRESS, and without that starts an embedded cluster.
         workload: the model file, whose directory is sent to the nodes of a running cluster.
         cpu_count: of an embedded cluster; None takes every core.
+        connect_limit_s: for a head to answer.
 
     Raises:
         TrialsError: when the cluster cannot be reached, with what to check.
@@ -70,6 +75,8 @@ def attach(
         if wanted is None:
             cluster = _start(ray, cpu_count)
         else:
+            if wanted != "auto":
+                _knock(wanted, connect_limit_s)
             cluster = _join(ray, wanted, workload, folder=Path(folder))
     try:
         yield cluster
@@ -121,8 +128,6 @@ def _start(ray: Any, cpu_count: int | None) -> Cluster:
 
 
 def _join(ray: Any, address: str, workload: Workload | None, *, folder: Path) -> Cluster:
-    if address != "auto":
-        _knock(address)
     notes: tuple[str, ...] = ()
     environment: dict[str, Any] = {}
     if workload is not None and _IN_A_JOB not in os.environ:  # a job's files are there already
@@ -137,7 +142,7 @@ def _join(ray: Any, address: str, workload: Workload | None, *, folder: Path) ->
     return Cluster(address=context.address_info["gcs_address"], is_embedded=False, notes=notes)
 
 
-def _knock(address: str) -> None:
+def _knock(address: str, limit_s: float) -> None:
     """Find out within bounded time whether a cluster's head answers at ``address`` and lets us in."""
     host, _, port = address.rpartition(":")
     try:
@@ -149,12 +154,12 @@ def _knock(address: str) -> None:
     try:
         done = subprocess.run(  # noqa: S603  (our own interpreter, and an address as one argument)
             [sys.executable, "-c", _KNOCK, address],
-            capture_output=True, text=True, timeout=CONNECT_LIMIT_S, check=False,
+            capture_output=True, text=True, timeout=limit_s, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise TrialsError(
             f"--address {address}: something listens there, but no Ray head answered within"
-            f" {CONNECT_LIMIT_S:.0f} s; {connect_advice(address)}"
+            f" {limit_s:.0f} s; {connect_advice(address)}"
         ) from error
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]

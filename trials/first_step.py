@@ -157,7 +157,7 @@ def _shapes(tensors: list[tuple[str, torch.Tensor]], without: int | None = None)
 
 
 def _traced(loaded: LoadedWorkload, profile: WorkloadProfile) -> WorkloadProfile:
-    from trials.trace import trace_workload  # slow to import, and the step comes first
+    from trials.trace.tracing import trace_workload  # slow to import, and the step comes first
 
     try:
         outcome = trace_workload(loaded)

@@ -213,7 +213,8 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
         try:
             trainer.fit()
         except Exception as error:  # noqa: BLE001  (whatever Ray raises is the reason told)
-            return str(error).strip() or type(error).__name__
+            cause = getattr(error, "controller_failure", error)
+            return str(cause).strip() or type(cause).__name__
     return ""
 
 

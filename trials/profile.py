@@ -50,7 +50,7 @@ class Operation:
     name: str  # aten name
     kind: OperationClass
     dtype: str  # "float32", "bfloat16"
-    shape: tuple[int, ...]  # for matmul (batch, m, n, k); by class, see trials/trace_operations.py
+    shape: tuple[int, ...]  # for matmul (batch, m, n, k); by class, see trials/trace/operations.py
     count: int
     flops: float
     bytes: float  # read and written, each tensor once

@@ -34,7 +34,7 @@ def pairs(data: Path) -> pd.DataFrame:
     """Rows of both GPUs side by side, suffixes _a and _h."""
     table = pd.read_csv(data / "llm_foundry" / "mpt_training_benchmarks.csv")
     table = table[(table.Precision != "amp_fp8") & (table["Sharding Strategy"] == "FULL_SHARD")]
-    before, after = (table[table.GPU == name] for name, _ in (SOURCE, TARGET))
+    before, after = (table[name == table.GPU] for name, _ in (SOURCE, TARGET))
     return before.merge(after, on=KEYS, suffixes=("_a", "_h"))
 
 
@@ -114,11 +114,15 @@ def main() -> None:
     gpus = load_gpus()
     found = [predicted(row, gpus) for row in pairs(data_directory(__doc__)).to_dict("records")]
     for label, row, guess in found:
-        print(f"{label:16s} measured {row.measured:8.2f} s, predicted {row.predicted:8.2f} s,"
-              f" error {row.error_fraction:+6.1%}, geometric mean {guess:5.1%}")
+        print(
+            f"{label:16s} measured {row.measured:8.2f} s, predicted {row.predicted:8.2f} s,"
+            f" error {row.error_fraction:+6.1%}, geometric mean {guess:5.1%}"
+        )
     rows = [row for _, row, _ in found]
-    print(f"\n{len(rows)} rows: {mape(rows):.1%}, worst {worst_factor(rows):.2f}x;"
-          f" geometric mean {mean(guess for *_, guess in found):.1%}")
+    print(
+        f"\n{len(rows)} rows: {mape(rows):.1%}, worst {worst_factor(rows):.2f}x;"
+        f" geometric mean {mean(guess for *_, guess in found):.1%}"
+    )
     print(leave_one_group_out(rows).line())
 
 

@@ -34,7 +34,7 @@ from benchmarks.estimate.models import (
     resnet,
     segmentation_case,
 )
-from trials.trace import trace_built
+from trials.trace.tracing import trace_built
 
 MIB = 2**20
 

@@ -14,7 +14,7 @@ import transformers
 from torch import nn
 
 from trials.contract import Step
-from trials.trace import Built
+from trials.trace.tracing import Built
 
 LossOf = Callable[[nn.Module, Any], torch.Tensor]
 
@@ -170,21 +170,6 @@ def _double(channels_in: int, channels: int) -> nn.Module:
         *_convolution(channels, channels, 3, 1),
         nn.ReLU(inplace=True),
     )
-
-
-class Tagger(nn.Module):
-    """An LSTM over tokens, a class for each."""
-
-    def __init__(self, vocabulary: int, width: int, layers: int) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(vocabulary, width)
-        self.lstm = nn.LSTM(width, width, layers, batch_first=True)
-        self.head = nn.Linear(width, vocabulary)
-
-    def forward(self, input_ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """The mean cross entropy."""
-        scores = self.head(self.lstm(self.embedding(input_ids))[0])
-        return nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
 
 
 def published_cases() -> tuple[Case, ...]:

@@ -45,7 +45,7 @@ def trace_row(model_name: str, seqlen: int, batch: int, mode: str) -> Trace:
 
 def trace_now(model_name: str, seqlen: int, batch: int, mode: str) -> Trace:
     """The same, traced now: some ten seconds."""
-    from trials.trace import Built, trace_built
+    from trials.trace.tracing import Built, trace_built
 
     is_training = mode == "train"
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from benchmarks.estimate.models import Case, published_cases
 from trials.profile import Trace
-from trials.trace import Built, trace_built
+from trials.trace.tracing import Built, trace_built
 from trials.trial import Precision
 from trials.wrap import checkpoint_blocks
 

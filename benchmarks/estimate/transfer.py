@@ -32,13 +32,13 @@ from planner.estimate.peers import Witnesses
 from trials.trial import Measurement, Precision
 
 NAMES = {
-    **{"P4": "P4-8GB", "P100": "P100-PCIE-16GB", "P100-PCIE": "P100-PCIE-16GB", "T4": "T4-16GB"},
-    **{"V100": "V100-SXM2-16GB", "V100-PCIE": "V100-PCIE-32GB", "TitanV": "TITAN-V"},
-    **{"1080Ti": "GTX-1080-TI", "TitanXP": "TITAN-XP", "2080Ti": "RTX-2080-TI-11GB"},
-    **{"TitanRTX": "TITAN-RTX-24GB", "RTX6000": "QUADRO-RTX-6000-24GB", "A40": "A40-48GB"},
-    **{"RTX3090": "RTX-3090-24GB", "RTX4090": "RTX-4090-24GB", "L4": "L4-24GB"},
-    **{"A100-40": "A100-SXM4-40GB", "A100-80P": "A100-PCIE-80GB", "A100-80S": "A100-SXM4-80GB"},
-    **{"H100-S": "H100-SXM5-80GB", "GH200-96": "GH200-96GB"},
+    "P4": "P4-8GB", "P100": "P100-PCIE-16GB", "P100-PCIE": "P100-PCIE-16GB", "T4": "T4-16GB",
+    "V100": "V100-SXM2-16GB", "V100-PCIE": "V100-PCIE-32GB", "TitanV": "TITAN-V",
+    "1080Ti": "GTX-1080-TI", "TitanXP": "TITAN-XP", "2080Ti": "RTX-2080-TI-11GB",
+    "TitanRTX": "TITAN-RTX-24GB", "RTX6000": "QUADRO-RTX-6000-24GB", "A40": "A40-48GB",
+    "RTX3090": "RTX-3090-24GB", "RTX4090": "RTX-4090-24GB", "L4": "L4-24GB",
+    "A100-40": "A100-SXM4-40GB", "A100-80P": "A100-PCIE-80GB", "A100-80S": "A100-SXM4-80GB",
+    "H100-S": "H100-SXM5-80GB", "GH200-96": "GH200-96GB",
     "RTX2080": "RTX-2080-TI-11GB",  # Sailor's "RTX-2080" has 11 GB: the Ti
 }
 NAMES_BY_DATASET = {  # where the same label means another form factor
@@ -122,9 +122,7 @@ def _recording(one: object) -> Recording:
     )
 
 
-def predictions(
-    rows: Iterable[Recording], gpus: Mapping[str, Gpu], *, has_peers: bool
-) -> list[Prediction]:
+def predictions(rows: Iterable[Recording], gpus: Mapping[str, Gpu], *, has_peers: bool) -> list[Prediction]:
     """Every recording on every other GPU that its workload ran on."""
     found: list[Prediction] = []
     for dataset, mine in _grouped(rows, lambda one: one.dataset).items():
@@ -212,7 +210,11 @@ def baselines(found: list[Prediction], gpus: Mapping[str, Gpu]) -> dict[str, lis
 def report(title: str, found: list[Prediction], others: Mapping[str, list[Row]]) -> None:
     """One line per data set, then the means over data sets."""
     names = list(others)
-    print(f"\n{title}\n{'data set':14s} {'rows':>5s} {'MAPE':>7s} {'worst':>6s} {'>2.5x':>6s} ", *names, sep="  ")
+    print(
+        f"\n{title}\n{'data set':14s} {'rows':>5s} {'MAPE':>7s} {'worst':>6s} {'>2.5x':>6s} ",
+        *names,
+        sep="  ",
+    )
     means: dict[str, list[float]] = defaultdict(list)
     for dataset in sorted({one.target.dataset for one in found}):
         chosen = [index for index, one in enumerate(found) if one.target.dataset == dataset]
@@ -220,7 +222,9 @@ def report(title: str, found: list[Prediction], others: Mapping[str, list[Row]])
         errors = {name: mape([others[name][index] for index in chosen]) for name in names}
         beyond = sum(abs(row.log_error) > math.log(2.5) for row in rows)
         cells = "  ".join(f"{errors[name]:{len(name)}.1%}" for name in names)
-        print(f"{dataset:14s} {len(rows):5d} {mape(rows):7.1%} {worst_factor(rows):5.1f}x {beyond:6d}   {cells}")
+        print(
+            f"{dataset:14s} {len(rows):5d} {mape(rows):7.1%} {worst_factor(rows):5.1f}x {beyond:6d}   {cells}"
+        )
         if len({row.group for row in rows}) > 1:
             print(f"{'':14s} {leave_one_group_out(rows).line()}")
         for label in ("all", "licensed") if dataset not in UNLICENSED else ("all",):

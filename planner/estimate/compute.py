@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.estimate.chips import Chip, chip_of
-from planner.estimate.distance import chip_log_spread
+from planner.estimate.distance import POWER_LOG_SPREAD, chip_log_spread
 from planner.estimate.interval import Ground
 from planner.estimate.measured import Source
 from planner.estimate.mix import Mix, Point, Ratio, infer
@@ -25,7 +25,7 @@ CHECKPOINT_FACTOR = 4.0 / 3.0
 _CHECKPOINT_LOG_SPREAD = 0.06
 _COMPILE_FACTOR = 0.85  # TorchInductor's training speed-ups lie between 1.0 and 1.6 (PyTorch 2, ASPLOS 2024)
 _COMPILE_LOG_SPREAD = 0.2
-_TRACE_ALONE_LOG_SPREAD = 0.25
+_TRACE_ALONE_LOG_SPREAD = 0.2
 _SHARED_LOG_SPREAD = 0.05  # taking synchronisation out of a step of several workers
 
 Technique = tuple[bool, bool]  # is checkpointed, is compiled
@@ -134,7 +134,8 @@ class Compute:
         time = traced.time(chip, config.micro_batch_size)
         factor = _COMPILE_FACTOR if config.is_compiled else 1.0
         optimizer_s = time.optimizer_s / _shards(config.parallelism, config.gpu_count)
-        return Alone(time.micro_batch_s * factor, optimizer_s, _TRACE_ALONE_LOG_SPREAD, Ground.TRACE_ALONE)
+        spread = math.hypot(_TRACE_ALONE_LOG_SPREAD, POWER_LOG_SPREAD if chip.is_power_limited else 0.0)
+        return Alone(time.micro_batch_s * factor, optimizer_s, spread, Ground.TRACE_ALONE)
 
     def _traced(self, is_checkpointed: bool) -> TracedStep | None:  # noqa: FBT001 - the key of a table
         return self.traced.get(is_checkpointed)

@@ -32,6 +32,7 @@ _PRIOR_PER_MICRO_SHARE = 0.10  # of a micro batch, for launches and weight traff
 _PRIOR_WEIGHT = 0.05  # share error at which the prior weighs as much as a 5% misfit
 _SIZE_LOG_SPREAD = {True: 0.20, False: 0.07}  # per e-fold beyond the measured sizes: one size (True), several
 _COUNT_LOG_SPREAD = {True: 0.05, False: 0.01}  # the same of accumulation counts
+_GAP_LOG_SPREAD = 0.04  # per e-fold to the nearest measured size
 _FLOOR_LOG_SPREAD = 0.02
 _MEASURED_NETWORK_BYTES_PER_S = 50e9
 """Between measured nodes with NVLink, which are sold with 400 Gbit/s or more; nobody measured it."""
@@ -103,12 +104,17 @@ class Line:
             return math.log(low / micro_batch_size)
         return max(0.0, math.log(micro_batch_size / high))
 
+    def gap(self, micro_batch_size: int) -> float:
+        """How far the nearest measured micro batch size is: |log| of the ratio."""
+        return min(abs(math.log(micro_batch_size / one)) for one in self.micro_batch_sizes)
+
     def log_spread(self, micro_batch_size: int, accumulation: int) -> float:
         """Standard deviation, in log time, that the line deserves at this batch."""
         size = _SIZE_LOG_SPREAD[len(self.micro_batch_sizes) == 1] * self.distance(micro_batch_size)
         nearest = min(abs(math.log(accumulation / one)) for one in self.accumulations)
         count = _COUNT_LOG_SPREAD[len(self.accumulations) == 1] * min(nearest, 2.0)
-        return math.hypot(_FLOOR_LOG_SPREAD, self.half_width / 2.0, self.misfit, size, count)
+        gap = _GAP_LOG_SPREAD * self.gap(micro_batch_size)
+        return math.hypot(_FLOOR_LOG_SPREAD, self.half_width / 2.0, self.misfit, size, count, gap)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +26,13 @@ from planner.launch.names import (
     skypilot_accelerator,
     skypilot_instance,
 )
-from planner.launch.run_plan import PLAN_FILE, RunPlan, dump_run_plan
+from planner.run_plan import PLAN_FILE, RunPlan, dump_run_plan
 
+MODEL_FOLDER = "model"  # apart, so that a model file called train.py is none of ours
 DEFAULT_PYTHON = "3.11"  # where nothing was measured; the lowest that planner runs on
 DEFAULT_RAY = "2.60.0"
 PRICE_SLACK = 1.1  # over the planned price, before an instance is no longer taken
+OPTIONAL_FILES = ("skypilot.yaml", "train.dstack.yml")  # that a plan may lack, and an earlier one left behind
 _GIB = 1024**3
 _LEFT_FOR_NODE = 0.85  # of a Kubernetes node's memory and CPUs: its own daemons take the rest
 _OLDEST_CUDA_13 = 7.5  # compute capability that PyTorch's wheels for CUDA 13 begin at
@@ -69,8 +72,9 @@ def launch_files(
             ways.insert(0, (tool, line))
         else:
             notes.append(f"no {file}: {reason}")
-    texts = {PLAN_FILE: dump_run_plan(run), **model_files}
-    items = [(path.replace("/", "__"), path) for path in (*texts, "train.py", "train_on_ray.py")]
+    texts = {PLAN_FILE: dump_run_plan(run)}
+    texts |= {f"{MODEL_FOLDER}/{path}": text for path, text in model_files.items()}
+    items = [(_key(path), path) for path in (*texts, "train.py", "train_on_ray.py")]
     values |= {"items": items, "ways": ways, "notes": notes}
     texts |= {name: _render(name, values) for name in (*names, "LAUNCH.md")}
     return LaunchFiles(texts=texts, notes=tuple(notes))
@@ -93,6 +97,8 @@ def _values(run: RunPlan, gpu: Gpu, facts: Sequence[str], *, has_requirements: b
         "name": name,
         "start": _plain(f"plan {run.rank} of study {run.study}"),
         "study": _plain(run.study),
+        "model_file": _plain(run.model_file),
+        "model_folder": MODEL_FOLDER,
         "log_every": max(1, round(LOOK_S / run.step_time_s.expected)),
         "device_names": gpu.device_names,
         "python": python,
@@ -151,19 +157,21 @@ def _sky_line(run: RunPlan, name: str) -> str:
 
 def _notes(run: RunPlan, gpu: Gpu) -> list[str]:
     notes = [
-        f"`gpu-planner=={run.planner_version}` is installed where the run starts; where that has no access to "
-        "the index, put a wheel beside these files and name it instead",
+        f"`gpu-planner=={run.planner_version}` is installed where the run starts; where no index has it, put "
+        "a wheel beside these files and name that instead",
         "data files that the model file reads are not copied here",
     ]
     if run.offer.pricing is Pricing.SPOT:
         notes.append("a spot instance can be taken away: let `PLANNER_OUTPUT` outlive it")
     if gpu.compute_capability is not None and gpu.compute_capability < _OLDEST_CUDA_13:
         notes.append(
-            f"PyTorch's wheels for CUDA 13, the default from 2.11 on, and dstack's default image do not run on "
-            f"{gpu.name}: install a build for CUDA 12.6 there"
+            "PyTorch's wheels for CUDA 13, the default from 2.11 on, and dstack's default image do not run "
+            f"on {gpu.name}: install a build for CUDA 12.6 there"
         )
     if run.config.gpu_count > 1 and not run.is_cpu and dstack_accelerator(gpu.name) is not None:
-        notes.append("dstack does not tell form factors apart: look at the instance it offers before you accept")
+        notes.append(
+            "dstack does not tell form factors apart: look at the instance it offers before you accept"
+        )
     return notes
 
 
@@ -183,7 +191,15 @@ def _render(name: str, values: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701  (shell, YAML and Python: each value is quoted where it stands)
     )
-    # a JSON string is one of YAML and of Python, too
-    environment.filters |= {"quoted": json.dumps, "shell": shlex.quote}
+    environment.filters |= {"quoted": _quoted, "shell": shlex.quote}
     return environment.get_template(f"{name}.j2").render(values)
 
+
+def _quoted(text: str) -> str:
+    """A string of JSON, which is one of YAML and of Python, too."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _key(path: str) -> str:
+    """A path as a key of a Kubernetes ConfigMap."""
+    return re.sub(r"[^-._a-zA-Z0-9]", "_", path.replace("/", "__"))

@@ -30,7 +30,11 @@ DSTACK_BACKENDS = {
         name: name
         for name in ("aws", "azure", "crusoe", "cudo", "gcp", "jarvislabs", "lambda", "nebius", "oci")
     },
-    "runpod": "runpod", "vast": "vastai", "verda": "verda", "vultr": "vultr", OWN: "remote",
+    "runpod": "runpod",
+    "vast": "vastai",
+    "verda": "verda",
+    "vultr": "vultr",
+    OWN: "remote",
 }
 
 #: (catalog name, SkyPilot's name, the clouds where the one means the other)
@@ -159,7 +163,7 @@ def dstack_instance(offer: Offer) -> str | None:
 
 
 def node_labels(offer: Offer, gpu: Gpu, *, is_cpu: bool) -> dict[str, str]:
-    """Labels of the Kubernetes nodes that an offer's instances are: by cloud, else by GPU feature discovery."""
+    """Labels of an offer's instances as Kubernetes nodes: by the cloud, else by GPU feature discovery."""
     if offer.provider in _KUBERNETES_CLOUDS and "$" not in offer.instance_type:
         return {"node.kubernetes.io/instance-type": offer.instance_type}
     if is_cpu or not gpu.device_names:

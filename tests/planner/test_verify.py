@@ -14,7 +14,7 @@ from planner.codec import from_json
 from planner.errors import PlannerError
 from planner.estimate.values import Basis, Estimate
 from planner.evidence import Evidence, Finding, Look
-from planner.launch.run_plan import dump_run_plan, load_run_plan
+from planner.run_plan import dump_run_plan, load_run_plan
 from planner.verdict_words import sentences
 from planner.verify import Watch
 from tests.planner.run_plans import make_run_plan

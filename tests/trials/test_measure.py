@@ -137,13 +137,12 @@ def test_large_accumulation_is_interpolated_from_two_small_counts(tmp_path: Path
 def test_peak_memory_grows_with_the_batch_and_shrinks_with_checkpointing(tmp_path: Path) -> None:
     text = PLAIN.replace("LayerNorm(8)", "LayerNorm(8), nn.Linear(8, 2048), nn.GELU(), nn.Linear(2048, 8)")
     text = text.replace("reshape(64, 8)", "repeat(32).reshape(2048, 8)").replace("64 * 8", "512")
-    run(tmp_path, text, micro_batch_size=16)
     small = measured(run(tmp_path, text, micro_batch_size=64)).peak_memory_bytes
     large = measured(run(tmp_path, text, micro_batch_size=1024)).peak_memory_bytes
     lean = measured(run(tmp_path, text, micro_batch_size=1024, is_checkpointed=True)).peak_memory_bytes
     kept_bytes = 3 * 1024 * 2048 * 4 * 2  # two activations of 2048 in each of three blocks
-    assert 0.8 * kept_bytes < large - small < 3 * kept_bytes
-    assert lean < 0.7 * large
+    assert 0.9 * kept_bytes < large - small < 1.5 * kept_bytes
+    assert lean < 0.6 * large
 
 
 @pytest.mark.parametrize(

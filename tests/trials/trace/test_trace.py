@@ -9,7 +9,7 @@ from torch.nn import functional
 from trials.errors import TrialsError
 from trials.profile import OperationClass, Trace, TraceMode
 from trials.source import hash_workload
-from trials.trace import Built, trace_built, trace_step, trace_workload
+from trials.trace.tracing import Built, trace_built, trace_step, trace_workload
 from trials.trial import Precision
 from trials.workload import load
 
@@ -180,6 +180,26 @@ def test_the_cpu_takes_its_own_operations():
     as_cpu = {one.name for one in traced(build, is_cuda=False).operations}
     assert "aten.native_dropout" in as_cuda - as_cpu
     assert "aten.bernoulli_" in as_cpu - as_cuda
+
+
+def test_an_lstm_shows_its_products():
+    def build() -> Built:
+        module = Recurrent()
+        return Built(module=module, optimizer=None, batch=torch.ones(2, 16, 8))
+
+    products = 2 * 16 * 2 * (4 * 8) * (8 + 8)
+    unneeded = 2 * 2 * (4 * 8) * 8 + 2 * 16 * 2 * (4 * 8) * 8  # gradients of the first state and of the batch
+    trace = traced(build, mode=TraceMode.GRADIENTS)
+    assert 3 * products - unneeded <= flops_of(trace, OperationClass.MATMUL) <= 3 * products
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8, batch_first=True)
+
+    def forward(self, batch):
+        return self.lstm(batch)[0].sum()
 
 
 class WithSum(nn.Module):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trials.profile import Operation, OperationClass
-from trials.trace_operations import Kernel, kernels_of
+from trials.trace.operations import Kernel, kernels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,7 +5,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from trials.trace_memory import AliveBytes, storage_bytes
+from trials.trace.alive import AliveBytes, storage_bytes
 
 FLOAT = 4
 

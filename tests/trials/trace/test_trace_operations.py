@@ -4,9 +4,9 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from trials.profile import Operation, OperationClass
-from trials.trace_lists import kernel_count
-from trials.trace_operations import class_of
-from trials.trace_record import Recorder
+from trials.trace.lists import kernel_count
+from trials.trace.operations import class_of
+from trials.trace.record import Recorder
 
 FLOAT = 4
 

@@ -10,11 +10,11 @@ import torch
 
 from trials.errors import TrialsError
 from trials.profile import TraceMode
-from trials.trace_bytes import tensors_in
+from trials.trace.moved import tensors_in
 from trials.trial import Precision
 
 if TYPE_CHECKING:
-    from trials.trace_build import Built
+    from trials.trace.build import Built
 
 _LOW_PRECISION = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 

@@ -1,7 +1,7 @@
 """The operations of one step without a GPU: FLOPs, bytes, kernels, tensors alive.
 
 One full training step (forward, backward, optimizer) runs on fake CPU tensors: shapes and dtypes are real,
-data does not exist, so that a 7B model is traced in seconds on a laptop. `trials.trace_cuda` makes the step
+data does not exist, so that a 7B model is traced in seconds on a laptop. `trials.trace.cuda` makes the step
 take the operations that CUDA would take. In order:
 
 1. forward and backward, recorded; their peak;
@@ -34,12 +34,12 @@ from trials.errors import TrialsError
 from trials.failures import Unsupported
 from trials.loader import one_batch
 from trials.profile import OperationClass, Trace, TraceMode
-from trials.trace_build import Built, build_fake
-from trials.trace_bytes import tensors_in
-from trials.trace_cuda import cuda_operations
-from trials.trace_memory import AliveBytes, storage_bytes
-from trials.trace_record import Recorder
-from trials.trace_step import TracedStep
+from trials.trace.alive import AliveBytes, storage_bytes
+from trials.trace.build import Built, build_fake
+from trials.trace.cuda import cuda_operations
+from trials.trace.moved import tensors_in
+from trials.trace.one_step import TracedStep
+from trials.trace.record import Recorder
 from trials.trial import Precision
 from trials.wrap import checkpoint_blocks
 

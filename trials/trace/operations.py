@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from trials.profile import OperationClass
-from trials.trace_bytes import call_bytes, lookup_bytes, tensor_bytes, tensors_in
-from trials.trace_lists import is_list_call, list_call
+from trials.trace.lists import is_list_call, list_call
+from trials.trace.moved import call_bytes, lookup_bytes, tensor_bytes, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trials.trace_bytes import tensor_bytes
+from trials.trace.moved import tensor_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

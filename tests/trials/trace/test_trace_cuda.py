@@ -5,8 +5,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from trials.trace_cuda import cuda_operations
-from trials.trace_record import Recorder
+from trials.trace.cuda import cuda_operations
+from trials.trace.record import Recorder
 
 
 @pytest.fixture

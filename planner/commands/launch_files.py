@@ -1,0 +1,129 @@
+"""`planner launch-files`: write a plan of a study as files that start it."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import planner
+from catalogs.gpus import DeviceKind
+from planner.commands.answer import report_of
+from planner.commands.prices import Prices, read_prices
+from planner.errors import PlannerError
+from planner.exits import Exit
+from planner.launch.files import OPTIONAL_FILES, LaunchFiles, launch_files
+from planner.options import Output, Pricing
+from planner.plan import Plan
+from planner.reports import formats
+from planner.reports.labels import configuration, rental
+from planner.reports.report import Report
+from planner.run_plan import RunPlan, run_plan_of
+from planner.storage import default_storage_url
+from planner.store import load_study
+from trials.source import hash_workload, local_files
+from trials.trial import Environment, Workload
+
+
+def run(study_name: str, plan_rank: int, pricing: Pricing, output: Output, directory: Path) -> Exit:
+    """Price the study again, take the plan of that rank, write the folder and say what is in it."""
+    study = load_study(output.storage or default_storage_url(), study_name)
+    prices = read_prices(pricing)
+    report = report_of(study, study.target, prices)
+    plan = _plan(report, plan_rank)
+    sources = _sources(study.workload)
+    run_plan = _run_plan(report, plan, prices)
+    files = launch_files(
+        run_plan,
+        prices.gpus[plan.offer.gpu],
+        sources,
+        _facts(report, plan),
+        has_requirements=_requirements(study.workload).is_file(),
+    )
+    _write(files, directory, _requirements(study.workload))
+    print(f"plan {plan.rank} of study {study.name}: rent {rental(plan)}")
+    for note in files.notes:
+        print(f"mind: {note}", file=sys.stderr)
+    print(f"written: {directory}/ ({', '.join(sorted(files.texts))}); LAUNCH.md says what starts it")
+    return Exit.PLAN
+
+
+def _plan(report: Report, rank: int) -> Plan:
+    plans = report.recommendation.plans
+    if not 1 <= rank <= len(plans):
+        there = f"the study has plans 1 to {len(plans)}" if plans else "the study has no plan"
+        raise PlannerError(f"--plan {rank}: {there}; `planner report {report.study}` lists them")
+    return plans[rank - 1]
+
+
+def _sources(workload: Workload) -> dict[str, str]:
+    """The model file and its local imports, as they were measured."""
+    here = hash_workload(workload.path)
+    if here.sha256 != workload.sha256:
+        raise PlannerError(
+            f"{workload.path}: the file or one it imports has changed since it was measured; restore it, or "
+            "measure it again with `planner sweep`"
+        )
+    file = Path(workload.path)
+    return {
+        one.relative_to(file.parent).as_posix(): one.read_text(encoding="utf-8") for one in local_files(file)
+    }
+
+
+def _run_plan(report: Report, plan: Plan, prices: Prices) -> RunPlan:
+    answer = report.recommendation
+    return run_plan_of(
+        plan,
+        study=report.study,
+        workload=report.workload,
+        is_cpu=prices.gpus[plan.offer.gpu].kind is DeviceKind.CPU,
+        target=answer.target,
+        confidence=answer.confidence,
+        provisioning_s=answer.provisioning_s,
+        environment=_environment(report, plan),
+        planner_version=planner.__version__,
+        written_at=datetime.now(UTC),
+    )
+
+
+def _environment(report: Report, plan: Plan) -> Environment | None:
+    """Of the last measurement on the plan's device, else of the last one anywhere."""
+    here = [one for one in report.measurements if one.config.gpu == plan.config.gpu]
+    found = here or list(report.measurements)
+    return found[-1].environment if found else None
+
+
+def _facts(report: Report, plan: Plan) -> tuple[str, ...]:
+    """What the plan states, for the reader of the files."""
+    confidence = formats.percent(report.recommendation.confidence)
+    return (
+        f"Rent {rental(plan)}: {formats.usd_per_hour(plan.price_usd_per_hour)}.",
+        f"Configuration: {configuration(plan.config)}.",
+        f"Stated at {confidence} confidence ({plan.basis}): "
+        f"{formats.interval(plan.step_time_s, formats.duration)} a step, "
+        f"{formats.interval(plan.duration_s, formats.duration)} in all, "
+        f"{formats.interval(plan.total_usd, formats.usd)} with the sweep.",
+        f"Price as of {formats.day(plan.offer.as_of)}, from {plan.offer.source}.",
+    )
+
+
+def _requirements(workload: Workload) -> Path:
+    return Path(workload.path).parent / "requirements.txt"
+
+
+def _write(files: LaunchFiles, directory: Path, requirements: Path) -> None:
+    try:
+        for name in OPTIONAL_FILES:
+            (directory / name).unlink(missing_ok=True)
+        for name, text in files.texts.items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            if path.suffix == ".sh":
+                path.chmod(0o755)
+        if requirements.is_file():
+            (directory / requirements.name).write_bytes(requirements.read_bytes())
+    except OSError as error:
+        raise PlannerError(
+            f"{directory}: cannot be written to ({error.strerror}); name another folder by --directory"
+        ) from error

@@ -1,0 +1,1 @@
+raise RuntimeError("the model's random.py shadows that of Python")
