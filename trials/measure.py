@@ -124,6 +124,7 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
         first_step_s = run.time_steps(1, accumulations[0])[0]
         with Sampler(gpu_reader(place.torch_device), settings.telemetry_period_s) as sampler:
             series = tuple(run.time_series(one) for one in accumulations)
+        losses = run.losses[: settings.loss_count]
         allocated, reserved = training.memory.read(lambda: run.time_steps(1, accumulations[-1]))
     finally:
         training.close()
@@ -140,7 +141,7 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
         trial_s=0.0,  # known when everything is cleaned up
         peak_allocated_bytes=(allocated,),
         peak_reserved_bytes=None if reserved is None else (reserved,),
-        losses=tuple(place.mean(run.losses[: settings.loss_count])),
+        losses=tuple(place.mean(losses)),
         phases=None,
         telemetry=sampler.telemetry,
         environment=read_environment(place, config.node_count),

@@ -1,8 +1,9 @@
 """Peak memory of one rank.
 
 On CUDA the caching allocator's own counters, from the first step on. On CPU the same quantity, made of two
-parts: what the process holds between two steps, over what it held before the model was built (its resident set,
-free pages given back first), and the most that torch's allocator held on top of that within one more step.
+parts: what the process holds between two steps, over what it held before the model was built (its resident
+set, free pages given back first), and the most that torch's allocator held on top of that within one more
+step.
 
 The process's own high-water mark is no such measure: glibc keeps freed blocks in ways that depend on every
 trial before, and a step with activation checkpointing that needs 29 MB showed 85 to 149 MB (64 MB and 77 to

@@ -38,6 +38,7 @@ def scores_by_ground(data: Path) -> dict[Ground, dict[str, list[Row]]]:
     pairs = llm_foundry_h100.pairs(data).to_dict("records")
     found[Ground.TRACED]["llm-foundry"] = [llm_foundry_h100.predicted(row, load_gpus())[1] for row in pairs]
     found[Ground.TRACE_ALONE]["neusight"] = [row for _, row in neusight.from_trace(all_, load_gpus())]
+    found[Ground.TRACE_ALONE]["llm-foundry"] = llm_foundry_h100.from_trace(data, load_gpus())
     for (dataset, task), rows in lines.scored(data, gpus).items():
         found[Ground.LINE][f"{dataset} {task}"] = rows
     return found

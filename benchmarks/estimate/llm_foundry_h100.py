@@ -21,13 +21,14 @@ from benchmarks.estimate.mpt import MODELS, mpt_trace
 from benchmarks.estimate.recorded import measurement_of
 from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, worst_factor
 from catalogs.gpus import Gpu, Link, load_gpus
-from planner.estimate import Hardware, fit
+from planner.estimate import Estimate, Hardware, fit
 from trials.profile import Adapter, TargetHint, WorkloadProfile
 from trials.trial import Parallelism, Precision, TrialConfig
 
 SOURCE, TARGET = ("a100_80gb", "A100-SXM4-80GB"), ("h100_80gb", "H100-SXM5-80GB")
 KEYS = ["Model", "SeqLen (T)", "# GPUs"]
 GPUS_PER_NODE = 8
+NAMES = {"a100_40gb": "A100-SXM4-40GB", "a100_80gb": SOURCE[1], "h100_80gb": TARGET[1]}
 
 
 def pairs(data: Path) -> pd.DataFrame:
@@ -99,20 +100,38 @@ def predicted(row: dict[str, object], gpus: dict[str, Gpu]) -> tuple[str, Row, f
     compute = (old.bf16_flop_per_s or 1.0) / (gpu.bf16_flop_per_s or 1.0)
     guess = math.sqrt(compute * old.bandwidth_bytes_per_s / gpu.bandwidth_bytes_per_s)
     guess_s = known_s * guess * after.global_batch_size / before.global_batch_size
-    scored = Row(
-        group=str(row["Model"]),
-        measured=true_s,
+    scored = _scored(str(row["Model"]), true_s, estimate)
+    return f"{row['Model']}-s{row['SeqLen (T)']}-n{row['# GPUs']}", scored, abs(guess_s / true_s - 1.0)
+
+
+def from_trace(data: Path, gpus: dict[str, Gpu]) -> list[Row]:
+    """Every row of the file that fits one node, from the trace alone, on whatever GPU."""
+    table = pd.read_csv(data / "llm_foundry" / "mpt_training_benchmarks.csv")
+    table = table[(table.Precision != "amp_fp8") & (table["# GPUs"] == GPUS_PER_NODE)]
+    rows = []
+    for row in table.to_dict("records"):
+        config = config_of(row, "", NAMES[str(row["GPU"])])
+        estimator = fit([], gpus=gpus, profile=profile_of(row, [config]))
+        estimate = estimator.step_time_s(config, Hardware(gpu=gpus[config.gpu], link=Link.NVLINK))
+        assert estimate is not None
+        rows.append(_scored(str(row["Model"]), step_s(row, "", config), estimate))
+    return rows
+
+
+def _scored(group: str, measured_s: float, estimate: Estimate) -> Row:
+    return Row(
+        group=group,
+        measured=measured_s,
         predicted=estimate.expected,
         below=math.log(estimate.expected / estimate.low),
         above=math.log(estimate.high / estimate.expected),
     )
-    return f"{row['Model']}-s{row['SeqLen (T)']}-n{row['# GPUs']}", scored, abs(guess_s / true_s - 1.0)
 
 
 def main() -> None:
     """One line per pair, then the score."""
-    gpus = load_gpus()
-    found = [predicted(row, gpus) for row in pairs(data_directory(__doc__)).to_dict("records")]
+    gpus, data = load_gpus(), data_directory(__doc__)
+    found = [predicted(row, gpus) for row in pairs(data).to_dict("records")]
     for label, row, guess in found:
         print(
             f"{label:16s} measured {row.measured:8.2f} s, predicted {row.predicted:8.2f} s,"
@@ -124,6 +143,11 @@ def main() -> None:
         f" geometric mean {mean(guess for *_, guess in found):.1%}"
     )
     print(leave_one_group_out(rows).line())
+    alone = from_trace(data, gpus)
+    print(
+        f"\nfrom the trace alone, {len(alone)} rows of one node: {mape(alone):.1%}, worst {worst_factor(alone):.2f}x"
+    )
+    print(leave_one_group_out(alone).line())
 
 
 if __name__ == "__main__":

@@ -32,13 +32,27 @@ from planner.estimate.peers import Witnesses
 from trials.trial import Measurement, Precision
 
 NAMES = {
-    "P4": "P4-8GB", "P100": "P100-PCIE-16GB", "P100-PCIE": "P100-PCIE-16GB", "T4": "T4-16GB",
-    "V100": "V100-SXM2-16GB", "V100-PCIE": "V100-PCIE-32GB", "TitanV": "TITAN-V",
-    "1080Ti": "GTX-1080-TI", "TitanXP": "TITAN-XP", "2080Ti": "RTX-2080-TI-11GB",
-    "TitanRTX": "TITAN-RTX-24GB", "RTX6000": "QUADRO-RTX-6000-24GB", "A40": "A40-48GB",
-    "RTX3090": "RTX-3090-24GB", "RTX4090": "RTX-4090-24GB", "L4": "L4-24GB",
-    "A100-40": "A100-SXM4-40GB", "A100-80P": "A100-PCIE-80GB", "A100-80S": "A100-SXM4-80GB",
-    "H100-S": "H100-SXM5-80GB", "GH200-96": "GH200-96GB",
+    "P4": "P4-8GB",
+    "P100": "P100-PCIE-16GB",
+    "P100-PCIE": "P100-PCIE-16GB",
+    "T4": "T4-16GB",
+    "V100": "V100-SXM2-16GB",
+    "V100-PCIE": "V100-PCIE-32GB",
+    "TitanV": "TITAN-V",
+    "1080Ti": "GTX-1080-TI",
+    "TitanXP": "TITAN-XP",
+    "2080Ti": "RTX-2080-TI-11GB",
+    "TitanRTX": "TITAN-RTX-24GB",
+    "RTX6000": "QUADRO-RTX-6000-24GB",
+    "A40": "A40-48GB",
+    "RTX3090": "RTX-3090-24GB",
+    "RTX4090": "RTX-4090-24GB",
+    "L4": "L4-24GB",
+    "A100-40": "A100-SXM4-40GB",
+    "A100-80P": "A100-PCIE-80GB",
+    "A100-80S": "A100-SXM4-80GB",
+    "H100-S": "H100-SXM5-80GB",
+    "GH200-96": "GH200-96GB",
     "RTX2080": "RTX-2080-TI-11GB",  # Sailor's "RTX-2080" has 11 GB: the Ti
 }
 NAMES_BY_DATASET = {  # where the same label means another form factor

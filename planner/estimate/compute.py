@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.estimate.chips import Chip, chip_of
-from planner.estimate.distance import POWER_LOG_SPREAD, chip_log_spread
+from planner.estimate.distance import CPU_TO_GPU_LOG_SPREAD, POWER_LOG_SPREAD, chip_log_spread
 from planner.estimate.interval import Ground
 from planner.estimate.measured import Source
 from planner.estimate.mix import Mix, Point, Ratio, infer
@@ -26,6 +26,8 @@ _CHECKPOINT_LOG_SPREAD = 0.06
 _COMPILE_FACTOR = 0.85  # TorchInductor's training speed-ups lie between 1.0 and 1.6 (PyTorch 2, ASPLOS 2024)
 _COMPILE_LOG_SPREAD = 0.2
 _TRACE_ALONE_LOG_SPREAD = 0.2
+_CONVOLUTION_LOG_SPREAD = {Ground.TRACED: 0.15, Ground.TRACE_ALONE: 0.4}
+"""Traces were checked against recordings of transformers only; cuDNN chooses among algorithms as it runs."""
 _SHARED_LOG_SPREAD = 0.05  # taking synchronisation out of a step of several workers
 
 Technique = tuple[bool, bool]  # is checkpointed, is compiled
@@ -98,7 +100,10 @@ class Compute:
             micro_s *= ratio.median
             optimizer_s *= start.chip.bytes_per_s / chip.bytes_per_s
             spreads.append(spread)
-            ground = Ground.TRACED if self.mixes[technique].traced is not None else Ground.CHIPS
+            traced = self.mixes[technique].traced
+            ground = Ground.CHIPS if traced is None else Ground.TRACED
+            if traced is not None and traced.has_convolutions:
+                spreads.append(_CONVOLUTION_LOG_SPREAD[ground])
         if source.setting.is_checkpointed != config.is_checkpointed:
             micro_s *= self._checkpoint_factor(chip, size) ** (1 if config.is_checkpointed else -1)
             spreads.append(_CHECKPOINT_LOG_SPREAD)
@@ -134,8 +139,14 @@ class Compute:
         time = traced.time(chip, config.micro_batch_size)
         factor = _COMPILE_FACTOR if config.is_compiled else 1.0
         optimizer_s = time.optimizer_s / _shards(config.parallelism, config.gpu_count)
-        spread = math.hypot(_TRACE_ALONE_LOG_SPREAD, POWER_LOG_SPREAD if chip.is_power_limited else 0.0)
-        return Alone(time.micro_batch_s * factor, optimizer_s, spread, Ground.TRACE_ALONE)
+        ground = Ground.TRACE_ALONE
+        spread = math.hypot(
+            _TRACE_ALONE_LOG_SPREAD,
+            POWER_LOG_SPREAD if chip.is_power_limited else 0.0,
+            _CONVOLUTION_LOG_SPREAD[ground] if traced.has_convolutions else 0.0,
+            CPU_TO_GPU_LOG_SPREAD if chip.is_cpu else 0.0,
+        )
+        return Alone(time.micro_batch_s * factor, optimizer_s, spread, ground)
 
     def _traced(self, is_checkpointed: bool) -> TracedStep | None:  # noqa: FBT001 - the key of a table
         return self.traced.get(is_checkpointed)

@@ -11,7 +11,7 @@ FORMULA_LOG_SPREAD = 0.12  # kernels are tuned for some chips more than for othe
 HOST_LOG_SPREAD = 0.45
 """Hosts differ: the same host-bound step took 1.0 to 2.1 times as long on four machines (Zeus, NCF)."""
 BALANCE_LOG_SPREAD = 0.05  # per e-fold between the chips' ratios of FLOP/s and of bandwidth
-POWER_LOG_SPREAD = 0.10
+POWER_LOG_SPREAD = 0.15
 """Of a power-limited card: short steps finish before the limit bites, long ones run as hot as the room lets."""
 CPU_TO_GPU_LOG_SPREAD = 0.6  # threads, caches and vector units are not in the formula
 CPU_SHARE_LOG_SPREAD = 0.2  # per e-fold of a CPU's vCPUs: threads scale imperfectly

@@ -30,9 +30,9 @@ by about this much from clocks, placement and temperature, which the steps of on
 _PRIOR_FIXED_SHARE = 0.05  # of a step, for the optimizer, where the phases were not measured
 _PRIOR_PER_MICRO_SHARE = 0.10  # of a micro batch, for launches and weight traffic
 _PRIOR_WEIGHT = 0.05  # share error at which the prior weighs as much as a 5% misfit
-_SIZE_LOG_SPREAD = {True: 0.20, False: 0.07}  # per e-fold beyond the measured sizes: one size (True), several
+_SIZE_LOG_SPREAD = {True: 0.30, False: 0.15}  # per e-fold beyond the measured sizes: one size (True), several
 _COUNT_LOG_SPREAD = {True: 0.05, False: 0.01}  # the same of accumulation counts
-_GAP_LOG_SPREAD = 0.04  # per e-fold to the nearest measured size
+_GAP_LOG_SPREAD = 0.06  # per e-fold to the nearest measured size
 _FLOOR_LOG_SPREAD = 0.02
 _MEASURED_NETWORK_BYTES_PER_S = 50e9
 """Between measured nodes with NVLink, which are sold with 400 Gbit/s or more; nobody measured it."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from planner.estimate.chips import Chip
 from planner.estimate.operations import HALF_BYTES_FRACTION, StepTime, Work, roofline_s, step_time, work_of
 from planner.estimate.reference import reference
-from trials.profile import Trace
+from trials.profile import OperationClass, Trace
 from trials.trial import Precision
 
 _HALVES = (Precision.BF16, Precision.FP16)
@@ -45,6 +45,15 @@ class TracedStep:
     def host_s(self) -> float:
         """Host time of a micro batch: launches, whatever its size."""
         return reference().launch_s * next(iter(self.works.values()))[0].kernel_count
+
+    @property
+    def has_convolutions(self) -> bool:
+        """Whether a fifth or more of the products' FLOPs are convolutions."""
+        work = next(iter(self.works.values()))[0]
+        flops = sum(
+            flops * count for kind, flops, _, count in work.others if kind == OperationClass.CONVOLUTION
+        )
+        return flops > 0.2 * work.flops
 
     def gpu_s(self, chip: Chip, micro_batch_size: float) -> float:
         """Expected GPU time of a micro batch on ``chip``."""

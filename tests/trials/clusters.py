@@ -29,7 +29,10 @@ def started(auth, *, node_count=1, has_dashboard=False):
         processes = []
         try:
             head = ["--head", f"--port={port}", f"--ray-client-server-port={free_port()}"]
-            head += [f"--include-dashboard={str(has_dashboard).lower()}", f"--dashboard-port={dashboard_port}"]
+            head += [
+                f"--include-dashboard={str(has_dashboard).lower()}",
+                f"--dashboard-port={dashboard_port}",
+            ]
             processes.append(start_node(head, Path(scratch) / "0", auth))
             address = f"{socket.gethostbyname(socket.gethostname())}:{port}"
             for number in range(1, node_count):

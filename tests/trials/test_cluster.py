@@ -97,5 +97,8 @@ def test_an_address_where_nothing_listens_is_refused_at_once():
 def test_what_listens_but_is_no_head_is_given_up():
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
-        with pytest.raises(TrialsError, match="no Ray head answered within 2 s"), attach(address, connect_limit_s=2):
+        with (
+            pytest.raises(TrialsError, match="no Ray head answered within 2 s"),
+            attach(address, connect_limit_s=2),
+        ):
             pass

@@ -46,9 +46,7 @@ def run():
 
 
 def config(size=32, parallelism=Parallelism.DDP, count=2):
-    return make_config(
-        CPU, gpu_count=count, micro_batch_size=size, accumulation=1, parallelism=parallelism
-    )
+    return make_config(CPU, gpu_count=count, micro_batch_size=size, accumulation=1, parallelism=parallelism)
 
 
 @pytest.fixture(scope="module")
@@ -115,4 +113,3 @@ def test_smaller_trials_run_in_the_same_workers_with_all_cores(run, sane_losses)
     assert isinstance(outcome, Measurement), outcome
     assert outcome.environment.threads_per_worker == 2
     assert outcome.trial_s < 10.0
-

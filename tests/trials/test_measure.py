@@ -127,11 +127,13 @@ def test_large_accumulation_is_interpolated_from_two_small_counts(tmp_path: Path
     found = measured(run(tmp_path, micro_batch_size=2, accumulation=16))
     assert [one.accumulation for one in found.series] == [1, 3]
     assert found.is_interpolated
+    few, many = (one.median_s for one in found.series)
+    assert found.step_time_s == pytest.approx(many + (many - few) / 2 * 13)
     assert found.phases is not None
+    assert found.phases.forward_backward_s > found.phases.optimizer_s
     full = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf, is_full=True)
     whole = measured(run(tmp_path, settings=full, micro_batch_size=2, accumulation=16))
     assert [one.accumulation for one in whole.series] == [16]
-    assert 0.4 < found.step_time_s / whole.step_time_s < 2.5
 
 
 def test_peak_memory_grows_with_the_batch_and_shrinks_with_checkpointing(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from trials.trace.tracing import Built, trace_built, trace_step, trace_workload
 from trials.trial import Precision
 from trials.workload import load
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 FLOAT = 4
 BATCH, TOKENS, WIDTH, DEPTH, VOCABULARY = 4, 32, 64, 3, 128
 

@@ -1,0 +1,149 @@
+"""DDP and FSDP2 for real: two processes on gloo must learn exactly what one process learns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trials.files import PLAIN, on_cpu, write
+from tests.trials.group import on_two_ranks
+from trials.measure import MeasureSettings, measure, merge
+from trials.place import Place
+from trials.trial import (
+    Failure,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Parallelism,
+    Precision,
+    TrialConfig,
+    Workload,
+)
+
+SETTINGS = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
+CLIPPED = PLAIN + "clip_norm = 0.1\n"
+UNUSED = PLAIN.replace("self.last =", "self.unused = nn.Linear(8, 8)\n        self.last =")
+DIVERGING = PLAIN + "def optimizer(parameters): return torch.optim.SGD(parameters, lr=1e30)\n"
+ON_ONE_RANK = """
+import torch.distributed as dist
+calls = 0
+def loss(model, batch):
+    global calls
+    calls += 1
+    if dist.get_rank() == 1 and calls == {call}:
+        {fault}
+    x, y = batch
+    return functional.mse_loss(model(x), y)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    workload: Workload
+    config: TrialConfig
+
+
+def run_job(place: Place, job: Job) -> Outcome:
+    return measure(job.workload, job.config, place, SETTINGS)
+
+
+def on_two(**changes: Any) -> TrialConfig:
+    values = {"gpu_count": 2, "micro_batch_size": 8, "parallelism": Parallelism.DDP}
+    return on_cpu(**(values | changes))
+
+
+def run_jobs(folder: Path, jobs: list[Job]) -> list[Outcome]:
+    return [merge(outcomes) for outcomes in on_two_ranks(folder, run_job, jobs)]
+
+
+def losses(outcome: Outcome) -> tuple[float, ...]:
+    assert isinstance(outcome, Measurement), outcome
+    return outcome.losses
+
+
+def test_every_way_to_train_gives_the_losses_of_one_process(tmp_path: Path) -> None:
+    """And each follows others in the same two warm processes, with a process group of its own."""
+    workload = write(tmp_path, CLIPPED)
+    plain = losses(measure(workload, on_cpu(micro_batch_size=16), Place(threads=1), SETTINGS))
+    ways: list[dict[str, Any]] = [
+        {},
+        {"parallelism": Parallelism.FSDP2},
+        {"parallelism": Parallelism.FSDP2, "is_checkpointed": True},
+        {"is_checkpointed": True},
+        {"micro_batch_size": 4, "accumulation": 2},
+        {"micro_batch_size": 2, "accumulation": 4, "parallelism": Parallelism.FSDP2, "is_checkpointed": True},
+    ]
+    outcomes = run_jobs(tmp_path, [Job(workload=workload, config=on_two(**way)) for way in ways])
+    for way, outcome in zip(ways, outcomes, strict=True):
+        assert losses(outcome) == pytest.approx(plain, rel=1e-4), way
+        assert isinstance(outcome, Measurement)
+        assert len(outcome.peak_allocated_bytes) == 2
+
+
+def test_precisions_under_both_parallelisms(tmp_path: Path) -> None:
+    workload = write(tmp_path, CLIPPED.replace("mse_loss(model(x), y)", "mse_loss(model(x), y) / 100"))
+    precisions = (Precision.BF16, Precision.FP16)
+    plain = [
+        losses(measure(workload, on_cpu(micro_batch_size=16, precision=one), Place(threads=1), SETTINGS))
+        for one in precisions
+    ]
+    ways = [(one, way) for one in range(2) for way in (Parallelism.DDP, Parallelism.FSDP2)]
+    jobs = [
+        Job(workload=workload, config=on_two(precision=precisions[one], parallelism=way)) for one, way in ways
+    ]
+    for (one, _), outcome in zip(ways, run_jobs(tmp_path, jobs), strict=True):
+        assert losses(outcome) == pytest.approx(plain[one], rel=0.02)
+
+
+def test_ddp_takes_a_model_with_unused_parameters(tmp_path: Path) -> None:
+    workload = write(tmp_path, UNUSED)
+    plain = losses(measure(workload, on_cpu(micro_batch_size=16), Place(threads=1), SETTINGS))
+    (outcome,) = run_jobs(tmp_path, [Job(workload=workload, config=on_two())])
+    assert losses(outcome) == pytest.approx(plain, rel=1e-4)
+
+
+def test_failures_on_one_rank_are_told_by_that_rank_and_do_not_harm_the_next_trial(tmp_path: Path) -> None:
+    def faulty(name: str, text: str) -> Workload:
+        return write(tmp_path, text, name)
+
+    good = faulty("good.py", PLAIN)
+    building = PLAIN.replace(
+        "return Net()", "import torch.distributed as dist\n    assert dist.get_rank() == 0\n    return Net()"
+    )
+    jobs = [
+        Job(workload=good, config=on_two()),
+        Job(workload=faulty("diverging.py", DIVERGING), config=on_two()),
+        Job(workload=good, config=on_two(precision=Precision.TF32)),
+        Job(workload=faulty("building.py", building), config=on_two(parallelism=Parallelism.FSDP2)),
+        Job(workload=good, config=on_two(parallelism=Parallelism.FSDP2)),
+        Job(workload=good, config=on_two()),
+    ]
+    first, diverged, unsupported, broken, sharded, again = run_jobs(tmp_path, jobs)
+    kinds = [one.kind for one in (diverged, unsupported, broken) if isinstance(one, Failure)]
+    assert kinds == [FailureKind.DIVERGED, FailureKind.UNSUPPORTED, FailureKind.USER_CODE]
+    assert isinstance(broken, Failure)
+    assert "model() raised AssertionError" in broken.reason
+    assert "(rank 1 of 2)" in broken.reason
+    assert losses(again) == losses(first)
+    assert losses(sharded) == pytest.approx(losses(first), rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("raise torch.OutOfMemoryError('CUDA out of memory')", FailureKind.OUT_OF_MEMORY),
+        ("raise KeyError('label')", FailureKind.USER_CODE),
+    ],
+)
+def test_error_inside_a_step_of_one_rank_wins_over_the_other_rank_that_waits(
+    tmp_path: Path, fault: str, kind: FailureKind
+) -> None:
+    workload = write(tmp_path, PLAIN + ON_ONE_RANK.format(call=4, fault=fault))
+    (outcome,) = run_jobs(tmp_path, [Job(workload=workload, config=on_two())])
+    assert isinstance(outcome, Failure)
+    assert outcome.kind is kind
