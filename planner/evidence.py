@@ -65,16 +65,27 @@ class Verdict:
     bill_usd: Estimate | None  # the same, at ``price_usd_per_hour``
     price_usd_per_hour: float  # for all instances, now
     is_price_changed: bool
-    is_bill_left: bool  # wholly outside the plan's interval
+    is_dearer: bool  # the bill's interval lies wholly above the plan's
+    is_cheaper: bool  # or below
     is_over_budget: bool  # the whole interval is
     is_late: bool
 
+    @property
+    def is_off_plan(self) -> bool:
+        """Slower or dearer than stated, or beyond a limit."""
+        is_slow = self.finding in {Finding.SLOWER, Finding.SLOWED}
+        return is_slow or self.is_dearer or self.is_over_budget or self.is_late
+
 
 class Evidence:
-    """What the looks of a run add up to. Pure: the command and the watch feed it the same way."""
+    """What the looks of a run add up to. Pure: the command and the watch feed it the same way.
 
-    def __init__(self, run: RunPlan) -> None:
+    ``warmup_steps`` of every attempt are not judged.
+    """
+
+    def __init__(self, run: RunPlan, warmup_steps: int = WARMUP_STEPS) -> None:
         self.run = run
+        self._warmup_steps = warmup_steps
         share = FALSE_ALARM_FRACTION / 3
         self._slower, self._faster, self._slowed = Bets(share), Bets(share), Bets(share)
         self._typical_s: list[float] = []  # of the judged looks
@@ -97,7 +108,7 @@ class Evidence:
         elapsed_s = look.at_s - self._last_at_s
         self._held_s += elapsed_s
         self._last_at_s, self._step = look.at_s, look.step
-        if look.step - look.step_count - self._attempt[1] < WARMUP_STEPS:
+        if look.step - look.step_count - self._attempt[1] < self._warmup_steps:
             return
         self._paid.append((elapsed_s, look.step_count))
         self._typical_s.append(look.step_time_s)
@@ -140,8 +151,8 @@ class Evidence:
             bill_usd=bill_usd,
             price_usd_per_hour=price,
             is_price_changed=abs(price / run.price_usd_per_hour - 1) > _SAME_PRICE_FRACTION,
-            is_bill_left=bill_usd is not None
-            and (bill_usd.low > run.total_usd.high or bill_usd.high < run.total_usd.low),
+            is_dearer=_is_above(bill_usd, run.total_usd.high),
+            is_cheaper=bill_usd is not None and bill_usd.high < run.total_usd.low,
             is_over_budget=_is_above(bill_usd, target.budget_usd),
             is_late=_is_above(duration_s, target.deadline_s),
         )

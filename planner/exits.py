@@ -12,4 +12,5 @@ class Exit(IntEnum):
     OUR_FAULT = 1
     BAD_INPUT = 2
     NOTHING_FITS = 3
+    OFF_PLAN = 4  # a real run is slower or dearer than stated
     INTERRUPTED = 130

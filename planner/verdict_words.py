@@ -58,9 +58,9 @@ def _speed(verdict: Verdict, run: RunPlan) -> str:
 def _bill(verdict: Verdict, run: RunPlan) -> str:
     assert verdict.bill_usd is not None
     planned = formats.interval(run.total_usd, formats.usd)
-    where = "outside" if verdict.is_bill_left else "against"
+    where = "above" if verdict.is_dearer else "below" if verdict.is_cheaper else "against"
     return (
         f"The bill is heading for {formats.usd(verdict.bill_usd.expected)} "
-        f"({formats.interval(verdict.bill_usd, formats.usd)}), {where} the stated {planned}; the run for "
-        f"{formats.duration(verdict.duration_s.expected if verdict.duration_s else None)}."
+        f"({formats.interval(verdict.bill_usd, formats.usd)}), {where} the stated {planned}; the whole run "
+        f"will take {formats.duration(verdict.duration_s.expected if verdict.duration_s else None)}."
     )

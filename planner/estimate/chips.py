@@ -50,6 +50,11 @@ class Chip:
         """Whether the card's power, not its clock, sets the pace of matrix products."""
         return self.product_power_flop_per_s < self.product_flop_per_s
 
+    @property
+    def throttle(self) -> float:
+        """How many times faster matrix products would run without the power limit."""
+        return self.product_flop_per_s / self.sustained_flop_per_s
+
 
 def peak_flop_per_s(gpu: Gpu, precision: Precision) -> float | None:
     """Dense peak of the unit PyTorch uses; None where the chip has none for the precision.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from planner.estimate.chips import Chip, chip_of
 from planner.estimate.distance import CPU_TO_GPU_LOG_SPREAD, POWER_LOG_SPREAD, chip_log_spread
-from planner.estimate.interval import Ground
+from planner.estimate.interval import Ground, spreads
 from planner.estimate.measured import Source
 from planner.estimate.mix import Mix, Point, Ratio, infer
 from planner.estimate.peers import Passage, Witnesses
@@ -28,6 +28,8 @@ _COMPILE_LOG_SPREAD = 0.2
 _TRACE_ALONE_LOG_SPREAD = 0.2
 _CONVOLUTION_LOG_SPREAD = {Ground.TRACED: 0.15, Ground.TRACE_ALONE: 0.4}
 """Traces were checked against recordings of transformers only; cuDNN chooses among algorithms as it runs."""
+_WAYS_TRIED = 3  # of the measured settings, the likeliest first
+_COMPARED_AT = 0.9  # confidence at which ways are compared
 _SHARED_LOG_SPREAD = 0.05  # taking synchronisation out of a step of several workers
 
 Technique = tuple[bool, bool]  # is checkpointed, is compiled
@@ -75,19 +77,19 @@ class Compute:
         chip = chip_of(config, hardware)
         if chip is None:
             return None
-        near = sorted(self.starts, key=lambda one: _penalty(one, config))[:3]
-        ways = [one for one in (self._way(start, config, chip) for start in near) if one is not None]
-        from_trace = self._from_trace(config, chip)
-        if from_trace is not None:
-            ways.append(from_trace)
-        return min(ways, key=lambda one: one.log_spread) if ways else None
+        near = sorted(self.starts, key=lambda one: _penalty(one, config))[:_WAYS_TRIED]
+        ways = [self._way(start, config, chip) for start in near]
+        if not any(one.chip.is_cpu == chip.is_cpu for one in near):  # else the trace is in the way's ratio
+            from_trace = self._from_trace(config, chip)
+            ways += [] if from_trace is None else [from_trace]
+        return min(ways, key=_width) if ways else None
 
     def floor_s(self, config: TrialConfig, hardware: Hardware) -> float:
         """Least time of a micro batch by the roofline; 0 without a trace."""
         chip, traced = chip_of(config, hardware), self._traced(config.is_checkpointed)
         return 0.0 if chip is None or traced is None else traced.roofline_s(chip, config.micro_batch_size)
 
-    def _way(self, start: Start, config: TrialConfig, chip: Chip) -> Alone | None:
+    def _way(self, start: Start, config: TrialConfig, chip: Chip) -> Alone:
         """From a measured setting to ``config`` on ``chip``."""
         source, line = start.source, start.source.line
         technique = (source.setting.is_checkpointed, source.setting.is_compiled)
@@ -142,7 +144,7 @@ class Compute:
         ground = Ground.TRACE_ALONE
         spread = math.hypot(
             _TRACE_ALONE_LOG_SPREAD,
-            POWER_LOG_SPREAD if chip.is_power_limited else 0.0,
+            POWER_LOG_SPREAD * math.log(chip.throttle),
             _CONVOLUTION_LOG_SPREAD[ground] if traced.has_convolutions else 0.0,
             CPU_TO_GPU_LOG_SPREAD if chip.is_cpu else 0.0,
         )
@@ -210,6 +212,11 @@ def passage_of(workload: str, mix: Mix, source: Chip, target: Chip, size: int, s
         host_share=mix.host_share(source, size),
         gpu_ratio=mix.gpu_ratio(source, target, size),
     )
+
+
+def _width(way: Alone) -> float:
+    """Of its interval, in log."""
+    return way.log_spread * spreads().multiplier(way.ground, _COMPARED_AT)
 
 
 def _penalty(start: Start, config: TrialConfig) -> float:

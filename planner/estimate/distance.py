@@ -11,8 +11,8 @@ FORMULA_LOG_SPREAD = 0.12  # kernels are tuned for some chips more than for othe
 HOST_LOG_SPREAD = 0.45
 """Hosts differ: the same host-bound step took 1.0 to 2.1 times as long on four machines (Zeus, NCF)."""
 BALANCE_LOG_SPREAD = 0.05  # per e-fold between the chips' ratios of FLOP/s and of bandwidth
-POWER_LOG_SPREAD = 0.15
-"""Of a power-limited card: short steps finish before the limit bites, long ones run as hot as the room lets."""
+POWER_LOG_SPREAD = 0.3  # per e-fold that the power limit takes
+"""Short steps finish before the limit bites, and long ones run as hot as the room lets them."""
 CPU_TO_GPU_LOG_SPREAD = 0.6  # threads, caches and vector units are not in the formula
 CPU_SHARE_LOG_SPREAD = 0.2  # per e-fold of a CPU's vCPUs: threads scale imperfectly
 
@@ -31,7 +31,7 @@ def chip_log_spread(source: Chip, target: Chip, ratio: Ratio, host_share: float)
     parts = [ratio.log_spread, FORMULA_LOG_SPREAD, BALANCE_LOG_SPREAD * abs(compute - memory)]
     if source.gpu != target.gpu:
         parts.append(HOST_LOG_SPREAD * host_share)
-        parts += [POWER_LOG_SPREAD for one in (source, target) if one.is_power_limited]
+        parts += [POWER_LOG_SPREAD * math.log(one.throttle) for one in (source, target)]
     if source.is_cpu != target.is_cpu:
         parts.append(CPU_TO_GPU_LOG_SPREAD)
     elif source.is_cpu:

@@ -4,7 +4,7 @@ Young, "A first order approximation to the optimum checkpoint interval", CACM 17
 ``sqrt(2 d M)`` with ``d`` the time of a save and ``M`` the mean time between interruptions.
 
 Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future Generation
-Computer Systems 22(3), 2006, equation 37: for ``d < 2 M``
+Computer Systems 22(3), 2006: for ``d < 2 M``
 
     sqrt(2 d M) * (1 + sqrt(d / 2M) / 3 + (d / 2M) / 9) - d,    else M.
 
@@ -17,8 +17,9 @@ import math
 
 from planner.spot.job import SpotJob
 
-SHORTEST_INTERVAL_S = 30.0
-"""Where a save costs next to nothing no formula bounds the interval; more often gains nothing that counts."""
+NEGLIGIBLE_LOSS_FRACTION = 0.01
+"""Where a save stalls next to nothing no formula bounds the interval. At this share of the time between
+interruptions half an interval lost each time costs half a percent; saving more often gains nothing."""
 
 
 def young_interval_s(stall_s: float, mean_time_between_s: float) -> float:
@@ -46,5 +47,5 @@ def best_interval_s(job: SpotJob) -> float:
     if losses_per_s <= 0:
         return job.work_s
     interval_s = daly_interval_s(job.saving.stall_s, 1 / losses_per_s)
-    shortest_s = max(SHORTEST_INTERVAL_S, job.saving.durable_s - job.saving.stall_s)
+    shortest_s = max(NEGLIGIBLE_LOSS_FRACTION / losses_per_s, job.saving.durable_s - job.saving.stall_s)
     return min(max(interval_s, shortest_s), job.work_s)

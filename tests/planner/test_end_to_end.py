@@ -48,17 +48,17 @@ class Runs:
         self.folder = folder
 
     def start(self, *flags: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [
-                *(sys.executable, "-m", "planner.cli", "sweep", str(self.model), "--budget", "50"),
-                *("--storage", self.url, "--out", str(self.out), *flags),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=(self.folder / "stderr.txt").open("a"),
-            text=True,
-            cwd=self.folder,
-            env={**os.environ, "RAY_AUTH_MODE": "disabled"},
-        )
+        command = [sys.executable, "-m", "planner.cli", "sweep", str(self.model), "--budget", "50"]
+        command += ["--storage", self.url, "--out", str(self.out), *flags]
+        with (self.folder / "stderr.txt").open("a") as said:
+            return subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                cwd=self.folder,
+                env={**os.environ, "RAY_AUTH_MODE": "disabled"},
+            )
 
     def said(self) -> str:
         return (self.folder / "stderr.txt").read_text()
@@ -135,7 +135,7 @@ def test_a_killed_driver_loses_no_finished_trial_and_the_next_start_continues(ru
     driver = runs.start()
     until(lambda: len(runs.trials()) >= 2, driver, runs)
     driver.kill()
-    driver.wait(timeout=PATIENCE_S)
+    finish(driver)
     kept = runs.trials()
     assert len(kept) >= 2
     code, _ = finish(runs.start("--max-trials", "1"))

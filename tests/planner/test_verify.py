@@ -146,7 +146,7 @@ def test_the_bill_is_what_is_held_so_far_and_the_rest_at_the_pace_so_far() -> No
     assert verdict.duration_s.expected == pytest.approx(18_360.0)
     assert verdict.bill_usd is not None
     assert verdict.bill_usd.expected == pytest.approx(3.672)
-    assert (verdict.finding, verdict.is_bill_left, verdict.is_late) == (Finding.AS_STATED, False, False)
+    assert (verdict.finding, verdict.is_dearer, verdict.is_late) == (Finding.AS_STATED, False, False)
 
 
 def test_pauses_between_steps_are_billed_but_not_held_against_the_speed() -> None:
@@ -156,8 +156,9 @@ def test_pauses_between_steps_are_billed_but_not_held_against_the_speed() -> Non
     assert verdict.finding is Finding.AS_STATED
     assert verdict.bill_usd is not None
     assert verdict.bill_usd.expected == pytest.approx((360 + 36_000 * 0.6) * 0.0002)
-    assert verdict.is_bill_left
+    assert verdict.is_dearer
     assert verdict.is_over_budget
+    assert verdict.is_off_plan
 
 
 def test_a_deadline_that_the_pace_will_miss_is_named() -> None:
@@ -175,7 +176,7 @@ def test_another_price_changes_the_bill_and_is_said() -> None:
     verdict = evidence.verdict(price_usd_per_hour=0.90)
     assert verdict.bill_usd is not None
     assert verdict.bill_usd.expected == pytest.approx(3.672 / 0.72 * 0.90)
-    assert verdict.is_bill_left
+    assert verdict.is_dearer
     assert sentences(verdict, run)[1] == "The price has changed: $0.900/h, planned with $0.720/h."
 
 
@@ -255,7 +256,7 @@ def test_before_enough_is_known_nothing_is_claimed() -> None:
     evidence = Evidence(make_run_plan())
     steady(evidence, 0.5, 3)
     verdict = evidence.verdict()
-    assert (verdict.finding, verdict.bill_usd, verdict.is_bill_left) == (Finding.TOO_EARLY, None, False)
+    assert (verdict.finding, verdict.bill_usd, verdict.is_off_plan) == (Finding.TOO_EARLY, None, False)
     assert sentences(verdict, make_run_plan()) == (
         "Too early to tell: 2 looks so far, after step 30 of 36,000; stated is 475 to 525 ms a step.",
     )

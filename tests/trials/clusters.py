@@ -43,7 +43,7 @@ def started(auth, *, node_count=1, has_dashboard=False):
             for process in reversed(processes):
                 process.terminate()
             for process in processes:
-                process.wait(timeout=30)
+                process.wait(timeout=100)
                 process.stdout.close()
 
 

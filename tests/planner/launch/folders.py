@@ -19,12 +19,13 @@ CPU = "CPU-X86-64"
 
 def cpu_plan(config: TrialConfig, **changes: Any) -> RunPlan:
     """A plan of ``config`` for the example GPT on a machine of two vCPUs."""
+    batch_size = config.global_batch_size
     figures: dict[str, Any] = {
         "model_file": GPT.name,
         "sha256": hash_workload(GPT).sha256,
         "config": config,
         "is_cpu": True,
-        "target": make_target(samples=config.global_batch_size * 1000, global_batch_size=config.global_batch_size),
+        "target": make_target(samples=1000 * batch_size, global_batch_size=batch_size),
         "offer": make_offer(CPU, provider="aws", instance_type="c7i.large", vcpus=2, region="us-east-1"),
     }
     return make_run_plan(**{**figures, **changes})
