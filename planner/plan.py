@@ -11,6 +11,7 @@ from planner.candidates import Measured, NoChoice, Place
 from planner.choose import Choice, Chooser
 from planner.cost import Breakdown, hourly_usd, run_cost, run_duration_s, sweep_term
 from planner.estimate.values import Basis, Estimate, Hardware
+from planner.filters import Filters
 from planner.target import Target
 from planner.ties import NEGLIGIBLE_FRACTION, is_same_within
 from trials.trial import TrialConfig
@@ -20,29 +21,6 @@ CPU_INSTANCE_COUNTS = (1,)  # CPU instances come in every size: more cores means
 
 SPOT_NOTE = "spot: the price can move and the instance can be taken away; interruptions are not in this cost"
 CPU_NOTE = "no GPU: the worker processes share the instance's vCPUs"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
-    """What may be rented; an empty set is no restriction. GPUs are catalog names."""
-
-    providers: frozenset[str] = frozenset()
-    regions: frozenset[str] = frozenset()
-    gpus: frozenset[str] = frozenset()
-    is_spot: bool | None = None  # True: spot only; False: no spot; None: both
-
-    def refusal(self, offer: Offer) -> str | None:
-        """Why ``offer`` is not considered; None when it is."""
-        if self.providers and offer.provider not in self.providers:
-            return "from a provider that was not asked for"
-        if self.regions and offer.region not in self.regions:
-            return "in a region that was not asked for"
-        if self.gpus and offer.gpu not in self.gpus:
-            return "with a device that was not asked for"
-        is_spot = offer.pricing is Pricing.SPOT
-        if self.is_spot is not None and is_spot is not self.is_spot:
-            return "spot, which was ruled out" if is_spot else "not spot, which alone was asked for"
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

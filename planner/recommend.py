@@ -12,7 +12,8 @@ from planner.candidates import Candidates, ConfigsFor, Miss, NoChoice, StepEstim
 from planner.choose import Chooser
 from planner.cost import PROVISIONING_S
 from planner.explain import Comparison, Shortfall, UsefulTrial, compare, nearest_plan, shortfall, useful_trial
-from planner.plan import Filters, Plan, Terms, filtered, is_tied, plans_of
+from planner.filters import Filters
+from planner.plan import Plan, Terms, filtered, is_tied, plans_of
 from planner.rule_out import rule_out
 from planner.target import Target
 from trials.profile import WorkloadProfile

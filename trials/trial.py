@@ -156,11 +156,18 @@ class Measurement:
 
     @property
     def step_time_s(self) -> float:
-        """Seconds per optimizer step: the median, or the line through two accumulation counts."""
+        """Seconds per optimizer step: the median, or the line through two accumulation counts.
+
+        The line has a fixed part of at least zero (optimizer, synchronisation) and rises. Where noise says
+        otherwise (such a measurement is not steady, and says so) the step is taken as proportional.
+        """
         if not self.is_interpolated:
             return self.series[0].median_s
         few, many = sorted(self.series, key=lambda one: one.accumulation)
         slope_s = (many.median_s - few.median_s) / (many.accumulation - few.accumulation)
+        proportional_s = many.median_s / many.accumulation
+        if not 0 < slope_s < proportional_s:
+            slope_s = proportional_s
         return many.median_s + slope_s * (self.config.accumulation - many.accumulation)
 
     @property

@@ -9,8 +9,8 @@ from catalogs.gpus import Gpu, find_gpu, load_gpus
 from catalogs.offers import Offer, apply_prices, load_offers
 from catalogs.sources.table import read_offers
 from planner.errors import PlannerError
+from planner.filters import Filters
 from planner.options import Pricing
-from planner.plan import Filters
 
 CONFIDENCE_MIN = 0.5  # below it an interval would exclude the more likely half
 

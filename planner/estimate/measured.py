@@ -9,6 +9,7 @@ optimizer's share from the measured phases, and a step that is mostly proportion
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -94,8 +95,13 @@ class Line:
         """The line runs through what was measured, and between sizes in the log of the size."""
         if len(self.log_residuals) == 1:
             return math.exp(self.log_residuals[0])
-        at = math.log(micro_batch_size)
-        return math.exp(float(np.interp(at, np.log(self.micro_batch_sizes), self.log_residuals)))
+        sizes, residuals = self.micro_batch_sizes, self.log_residuals
+        index = bisect_left(sizes, micro_batch_size)
+        if index in (0, len(sizes)):
+            return math.exp(residuals[min(index, len(sizes) - 1)])
+        reach = math.log(sizes[index] / sizes[index - 1])
+        share = math.log(micro_batch_size / sizes[index - 1]) / reach
+        return math.exp(residuals[index - 1] + share * (residuals[index] - residuals[index - 1]))
 
     def distance(self, micro_batch_size: int) -> float:
         """How far outside the measured micro batch sizes: |log| of the ratio; 0 between them."""

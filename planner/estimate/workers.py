@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from planner.estimate.chips import chip_of
-from planner.estimate.collectives import Group, fabric_of
+from planner.estimate.collectives import Fabric, Group, fabric_of
 from planner.estimate.compute import Alone, Compute, Start
 from planner.estimate.measured import Source
 from planner.estimate.scaling import (
@@ -23,6 +24,7 @@ from planner.estimate.values import Hardware
 from trials.profile import WorkloadProfile
 from trials.trial import Parallelism, TrialConfig
 
+_STEPS_PER_OCTAVE = 2.0
 _FP32_BYTES = 4  # the optimizer holds fp32 parameters, and FSDP2 gathers and reduces them so
 
 
@@ -42,6 +44,12 @@ class Workers:
     traffic: Mapping[Parallelism, Traffic]
     models: Mapping[tuple[str, Parallelism], ScalingModel]  # by GPU, where several workers were measured
     measured_counts: Mapping[tuple[str, Parallelism], int]  # the largest
+    _believed: dict[tuple[Parallelism, Fabric], ScalingModel] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _error_scales: dict[tuple[int, Group, Fabric, int, int], tuple[float, float]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def step(self, alone: Alone, config: TrialConfig, hardware: Hardware) -> Together:
         """Of ``config`` on ``hardware``, from what one worker takes."""
@@ -52,16 +60,35 @@ class Workers:
             accumulation=config.accumulation,
             per_step_s=alone.optimizer_s,
         )
-        key = (config.gpu, config.parallelism)
         fabric = fabric_of(hardware)
-        model = self.models.get(key)
-        if model is None:
-            model = fit_scaling([], config.parallelism, self.traffic[config.parallelism], fabric)
+        model, measured_count = self._model(config, fabric)
         group = Group(rank_count=config.gpu_count, node_count=config.node_count)
-        below, above = model.error_scale(
-            work, group, measured_count=self.measured_counts.get(key, 1), fabric=fabric
-        )
+        below, above = self._error_scale(model, work, group, measured_count, fabric)
         return Together(model.step_s(work, group, fabric), below, above)
+
+    def _model(self, config: TrialConfig, fabric: Fabric) -> tuple[ScalingModel, int]:
+        """The fitted model of the chip, or the priors; and the largest count that was measured."""
+        key = (config.gpu, config.parallelism)
+        if key in self.models:
+            return self.models[key], self.measured_counts[key]
+        believed = (config.parallelism, fabric)
+        if believed not in self._believed:
+            self._believed[believed] = fit_scaling(
+                [], config.parallelism, self.traffic[config.parallelism], fabric
+            )
+        return self._believed[believed], 1
+
+    def _error_scale(
+        self, model: ScalingModel, work: WorkerStep, group: Group, measured_count: int, fabric: Fabric
+    ) -> tuple[float, float]:
+        """Remembered by the nearest power of the root of two: it changes slowly with the micro batch's time."""
+        octave = round(_STEPS_PER_OCTAVE * math.log2(work.micro_batch_s))
+        key = (id(model), group, fabric, work.accumulation, octave)
+        if key not in self._error_scales:
+            self._error_scales[key] = model.error_scale(
+                work, group, measured_count=measured_count, fabric=fabric
+            )
+        return self._error_scales[key]
 
 
 def scaling_multiplier(confidence: float) -> float:

@@ -12,7 +12,8 @@ from typing import Any
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Offer
 from planner.explain import Comparison, Shortfall, UsefulTrial
-from planner.plan import Filters, Plan
+from planner.filters import Filters
+from planner.plan import Plan
 from planner.recommend import Recommendation
 from planner.reports import words
 from planner.reports.cautions import first_warning, warnings

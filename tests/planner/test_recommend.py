@@ -13,7 +13,8 @@ import pytest
 from catalogs.gpus import Gpu, Link
 from catalogs.offers import Offer, Pricing
 from planner.estimate.values import Basis
-from planner.plan import CPU_NOTE, SPOT_NOTE, Filters
+from planner.filters import Filters
+from planner.plan import CPU_NOTE, SPOT_NOTE
 from planner.recommend import Recommendation, SetAside, recommend
 from planner.space import configs_for
 from planner.target import Target

@@ -41,9 +41,8 @@ def started(auth, *, node_count=1, has_dashboard=False):
             yield Head(address, f"http://127.0.0.1:{dashboard_port}" if has_dashboard else None)
         finally:
             for process in reversed(processes):
-                process.terminate()
-            for process in processes:
-                process.wait(timeout=100)
+                process.kill()  # its reaper ends the node's processes; on SIGTERM they are given half a minute
+                process.wait(timeout=30)
                 process.stdout.close()
 
 
@@ -58,9 +57,13 @@ def start_node(arguments, folder, auth):
     command = [RAY, "start", "--block", "--num-cpus=1", f"--temp-dir={folder}", *arguments]
     command += [f"--{name}={port}" for name, port in ports.items()]
     command += [f"--min-worker-port={low}", f"--max-worker-port={low + 99}", "--disable-usage-stats"]
-    environment = {**os.environ, **auth, "RAY_TMPDIR": str(folder)}
     process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        env={**os.environ, **auth},
+        start_new_session=True,  # the reaper ends a process group: not that of the tests
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     seen = []
     for line in process.stdout:

@@ -56,8 +56,8 @@ def on_two(**changes: Any) -> TrialConfig:
     return on_cpu(**(values | changes))
 
 
-def run_jobs(folder: Path, jobs: list[Job]) -> list[Outcome]:
-    return [merge(outcomes) for outcomes in on_two_ranks(folder, run_job, jobs)]
+def run_jobs(folder: Path, jobs: list[Job], timeout_s: float = 60.0) -> list[Outcome]:
+    return [merge(outcomes) for outcomes in on_two_ranks(folder, run_job, jobs, timeout_s)]
 
 
 def losses(outcome: Outcome) -> tuple[float, ...]:
@@ -144,6 +144,6 @@ def test_error_inside_a_step_of_one_rank_wins_over_the_other_rank_that_waits(
     tmp_path: Path, fault: str, kind: FailureKind
 ) -> None:
     workload = write(tmp_path, PLAIN + ON_ONE_RANK.format(call=4, fault=fault))
-    (outcome,) = run_jobs(tmp_path, [Job(workload=workload, config=on_two())])
+    (outcome,) = run_jobs(tmp_path, [Job(workload=workload, config=on_two())], timeout_s=10.0)
     assert isinstance(outcome, Failure)
     assert outcome.kind is kind

@@ -1,0 +1,222 @@
+"""What a run on spot is expected to cost and take, with its spread, and when spot stops paying."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from catalogs.offers import Offer
+from planner.cost import SECONDS_PER_HOUR, CostTerm, billed_s, hourly_usd
+from planner.estimate.values import Basis, Estimate
+from planner.spot.interval import best_interval_s
+from planner.spot.job import SpotJob
+from planner.spot.segments import Means, means
+from planner.spot.spread import Spread, at_most, held_spread, quantile_s, wall_spread
+
+WORK_WEIGHTS = (0.185, 0.63, 0.185)
+"""Of the low, expected and high end of the work, taken as 5th, 50th and 95th percentile: the extended
+Pearson-Tukey approximation of Keefer and Bodily, Management Science 29(5), 1983."""
+
+MAX_EXPONENT = 30.0
+"""Interruptions expected in one interval or restart beyond which a run makes no headway worth pricing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotOutcome:
+    """A run on spot. Seconds and dollars are means unless the name says otherwise.
+
+    ``held_s`` and ``wall_s`` have the 10th and 90th percentile as low and high; so has ``cost_usd``, which is
+    the rent of the instances and nothing else. The percentiles cover the chance of interruptions and waits
+    and the interval of the work, not a market that changes its rate.
+    """
+
+    interval_s: float
+    means: Means  # at the expected work
+    held_s: Estimate
+    wall_s: Estimate
+    cost_usd: Estimate
+    miss_probability: float | None  # None without a deadline
+    break_even_discount_fraction: float | None  # None without an on-demand price
+    discount_fraction: float | None
+    terms: tuple[CostTerm, ...]  # of the rent; they add up to cost_usd
+
+    @property
+    def pays(self) -> bool | None:
+        """Whether spot is cheaper than on-demand on average; None without an on-demand price."""
+        if self.break_even_discount_fraction is None or self.discount_fraction is None:
+            return None
+        return self.discount_fraction > self.break_even_discount_fraction
+
+
+def makes_headway(job: SpotJob, interval_s: float) -> bool:
+    """Whether the run ends within a time that can be computed at all."""
+    longest_s = max(interval_s + job.saving.stall_s, job.restart.total_s)
+    return job.interruptions_per_s * longest_s < MAX_EXPONENT
+
+
+def spot_outcome(
+    job: SpotJob,
+    offer: Offer,
+    instance_count: int,
+    *,
+    work_s: Estimate | None = None,
+    on_demand: Offer | None = None,
+    deadline_s: float | None = None,
+    interval_s: float | None = None,
+) -> SpotOutcome | None:
+    """What ``job`` costs and takes on ``instance_count`` instances of ``offer``.
+
+    Args:
+        job: its work is used where ``work_s`` is None.
+        offer: the spot instance.
+        instance_count: of them.
+        work_s: with its interval; otherwise the work is taken as certain.
+        on_demand: the same instance on demand, for the comparison.
+        deadline_s: from the first request to the end.
+        interval_s: between checkpoints; the best one where None.
+
+    None when the run makes no headway: interrupted again and again before it gets through one interval.
+    """
+    work = work_s or _certain(job.work_s)
+    job = job.with_work(work.expected)
+    interval_s = interval_s or best_interval_s(job)
+    if not makes_headway(job, interval_s):
+        return None
+    mean = means(job, interval_s)
+    cases = _cases(job, work)
+    held = tuple((weight, held_spread(one, interval_s)) for weight, one in cases)
+    wall = tuple((weight, wall_spread(one, interval_s)) for weight, one in cases)
+    held_mean_s = _mean(cases, interval_s, is_wall=False)
+    usd_per_s = hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
+    rounding_s = rounding_per_holding_s(job, offer) * (mean.interruption_count + 1)
+    held_s = _spread_estimate(held, held_mean_s, work.basis)
+    cost_usd = _shifted(held_s, rounding_s).scaled(usd_per_s)
+    return SpotOutcome(
+        interval_s=interval_s,
+        means=mean,
+        held_s=held_s,
+        wall_s=_spread_estimate(wall, _mean(cases, interval_s, is_wall=True), work.basis),
+        cost_usd=cost_usd,
+        miss_probability=None if deadline_s is None else max(0.0, 1 - at_most(wall, deadline_s)),
+        break_even_discount_fraction=break_even_discount(job, interval_s, on_demand, rounding_s),
+        discount_fraction=_discount(offer, on_demand),
+        terms=_terms(mean, rounding_s, usd_per_s, cost_usd),
+    )
+
+
+def on_demand_held_s(job: SpotJob) -> float:
+    """Holding time of the same run on demand: one start, the work, one checkpoint at the end."""
+    return job.restart.first_s + job.work_s + job.saving.stall_s
+
+
+def break_even_discount(
+    job: SpotJob, interval_s: float, on_demand: Offer | None, rounding_s: float = 0.0
+) -> float | None:
+    """The discount against on-demand from which on spot is cheaper: 1 - (hours on demand / hours on spot)."""
+    if on_demand is None:
+        return None
+    spot_s = means(job, interval_s).held_s + rounding_s
+    return 1 - billed_s(on_demand, on_demand_held_s(job)) / spot_s
+
+
+def break_even_rate_per_s(job: SpotJob, discount_fraction: float) -> float:
+    """The interruption rate up to which spot at this discount is cheaper; what to ask where none is known.
+
+    Infinite-looking answers end at one interruption every ten seconds.
+    """
+    low, high = 0.0, 0.1
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _pays_at(job, middle, discount_fraction):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def rounding_per_holding_s(job: SpotJob, offer: Offer) -> float:
+    """Mean seconds that the billing increment adds to one holding of exponential length."""
+    increment_s = float(offer.billing_increment_s)
+    exponent = job.interruptions_per_s * increment_s
+    if exponent < 1e-6:
+        return increment_s / 2
+    return -increment_s / math.expm1(-exponent) - 1 / job.interruptions_per_s
+
+
+def _pays_at(job: SpotJob, rate_per_s: float, discount_fraction: float) -> bool:
+    at_rate = SpotJob(
+        work_s=job.work_s,
+        restart=job.restart,
+        saving=job.saving,
+        interruptions_per_s=rate_per_s,
+        notice_saved_fraction=job.notice_saved_fraction,
+    )
+    interval_s = best_interval_s(at_rate)
+    if not makes_headway(at_rate, interval_s):
+        return False
+    return means(at_rate, interval_s).held_s * (1 - discount_fraction) < on_demand_held_s(job)
+
+
+def _cases(job: SpotJob, work: Estimate) -> tuple[tuple[float, SpotJob], ...]:
+    if work.low == work.high:
+        return ((1.0, job),)
+    ends = (work.low, work.expected, work.high)
+    return tuple((weight, job.with_work(one)) for weight, one in zip(WORK_WEIGHTS, ends, strict=True))
+
+
+def _mean(cases: tuple[tuple[float, SpotJob], ...], interval_s: float, *, is_wall: bool) -> float:
+    found = [(weight, means(one, min(interval_s, one.work_s))) for weight, one in cases]
+    return math.fsum(weight * (one.wall_s if is_wall else one.held_s) for weight, one in found)
+
+
+def _spread_estimate(spreads: tuple[tuple[float, Spread], ...], mean_s: float, basis: Basis) -> Estimate:
+    low_s, high_s = quantile_s(spreads, 0.1), quantile_s(spreads, 0.9)
+    return Estimate(low=min(low_s, mean_s), expected=mean_s, high=max(high_s, mean_s), basis=basis)
+
+
+def _terms(mean: Means, rounding_s: float, usd_per_s: float, cost: Estimate) -> tuple[CostTerm, ...]:
+    """The rent by what the instances do; the spread is the last term's, so that bounds add up as well."""
+    parts = (
+        ("training", mean.work_s, "steps x step time x price x instances"),
+        ("checkpoints", mean.saving_s, "number of saves x stall of one x price x instances"),
+        ("starting", mean.starting_s, "first start and restarts, retries included, x price x instances"),
+    )
+    terms = [
+        CostTerm(
+            name=name,
+            low_usd=seconds * usd_per_s,
+            expected_usd=seconds * usd_per_s,
+            high_usd=seconds * usd_per_s,
+            formula=formula,
+        )
+        for name, seconds, formula in parts
+    ]
+    known_usd = math.fsum(one.expected_usd for one in terms)
+    rest = "work lost by interruptions (Daly 2006) and started billing blocks"
+    terms.append(
+        CostTerm(
+            name="interruptions",
+            low_usd=cost.low - known_usd,
+            expected_usd=cost.expected - known_usd,
+            high_usd=cost.high - known_usd,
+            formula=f"{rest}, x price x instances; low and high: 10th and 90th percentile of the rent",
+        )
+    )
+    return tuple(terms)
+
+
+def _discount(offer: Offer, on_demand: Offer | None) -> float | None:
+    return None if on_demand is None else 1 - offer.price_usd_per_hour / on_demand.price_usd_per_hour
+
+
+def _shifted(estimate: Estimate, by: float) -> Estimate:
+    return Estimate(
+        low=estimate.low + by,
+        expected=estimate.expected + by,
+        high=estimate.high + by,
+        basis=estimate.basis,
+    )
+
+
+def _certain(value: float) -> Estimate:
+    return Estimate(low=value, expected=value, high=value, basis=Basis.MEASURED)

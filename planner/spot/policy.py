@@ -1,0 +1,235 @@
+"""Which way of renting suits a run: on-demand, spot, or spot that falls back to on-demand.
+
+On-demand and spot are computed in closed form, the fall-back is played through many times from fixed seeds.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from catalogs.offers import Offer
+from planner.cost import SECONDS_PER_HOUR, billed_s, hourly_usd
+from planner.estimate.values import Estimate
+from planner.spot.interval import best_interval_s
+from planner.spot.job import SpotJob
+from planner.spot.market import PoissonMarket
+from planner.spot.outcome import WORK_WEIGHTS, on_demand_held_s, spot_outcome
+from planner.spot.simulation import Run, run_with_fallback
+
+PLAY_COUNT = 400
+"""The mean cost of the fall-back has then a standard error of about 1%."""
+
+ACCEPTED_MISS_FRACTION = 0.05
+"""Chance of missing the deadline that the choice takes, where the user does not say."""
+
+
+SLACK_FRACTION = 1 / 16
+"""Of the time to spare, the most that one checkpoint interval takes up where a run may fall back."""
+
+MIN_SAVES_APART = 20
+"""Stalls that an interval shortened for the deadline is still long: saving then costs 5% at most."""
+
+
+class Policy(StrEnum):
+    """Ways of renting the same instances."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    SPOT_WITH_FALLBACK = "spot, falling back to on-demand when the deadline nears"
+
+
+class Reason(StrEnum):
+    """Why a policy was chosen."""
+
+    ONLY_ONE = "nothing else can be compared"
+    CHEAPEST = "the cheapest on average, and no deadline is set"
+    CHEAPEST_IN_TIME = "the cheapest on average of those that keep the deadline"
+    LEAST_LATE = "none keeps the deadline surely enough; this one misses it least often"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOutcome:
+    """One policy. Dollars and seconds have the 10th and 90th percentile as low and high."""
+
+    policy: Policy
+    cost_usd: Estimate  # rent only
+    wall_s: Estimate
+    miss_probability: float | None  # None without a deadline
+    on_demand_fraction: float  # of the hours held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChoice:
+    """What was chosen and why, with everything that was compared, cheapest first."""
+
+    chosen: PolicyOutcome
+    reason: Reason
+    compared: tuple[PolicyOutcome, ...]
+    accepted_miss_fraction: float
+
+    @property
+    def saved_usd(self) -> float | None:
+        """Expected saving against on-demand; None where that is not among the compared."""
+        for one in self.compared:
+            if one.policy is Policy.ON_DEMAND:
+                return one.cost_usd.expected - self.chosen.cost_usd.expected
+        return None
+
+
+def compare_policies(
+    job: SpotJob,
+    work_s: Estimate,
+    instance_count: int,
+    *,
+    on_demand: Offer | None,
+    spot: Offer | None,
+    deadline_s: float | None = None,
+    seed: int = 0,
+) -> tuple[PolicyOutcome, ...]:
+    """All policies that the offers and the deadline allow, cheapest first.
+
+    Falling back needs both offers and a deadline. Spot is left out where the run makes no headway on it.
+    """
+    job = job.with_work(work_s.expected)
+    found: list[PolicyOutcome] = []
+    if on_demand is not None:
+        found.append(_on_demand(job, work_s, on_demand, instance_count, deadline_s))
+    if spot is not None and (alone := _spot(job, work_s, spot, instance_count, deadline_s)):
+        found.append(alone)
+    if on_demand is not None and spot is not None and deadline_s is not None:
+        interval_s = fallback_interval_s(job, deadline_s)
+        if makes_headway(job, interval_s):
+            found.append(
+                _fallback(job, work_s, (spot, on_demand), instance_count, (deadline_s, interval_s), seed)
+            )
+    return tuple(sorted(found, key=lambda one: one.cost_usd.expected))
+
+
+def fallback_interval_s(job: SpotJob, deadline_s: float) -> float:
+    """The checkpoint interval for falling back: the best one, or a small part of the slack if that is less.
+
+    A changeover can lose a whole interval, and twice that is kept in hand against the deadline: a long
+    interval would send a run with little slack to on-demand early.
+    """
+    slack_s = max(0.0, deadline_s - on_demand_held_s(job))
+    shortest_s = max(job.saving.durable_s, MIN_SAVES_APART * job.saving.stall_s, 1.0)
+    return min(best_interval_s(job), max(slack_s * SLACK_FRACTION, shortest_s))
+
+
+def choose_policy(
+    compared: Sequence[PolicyOutcome], accepted_miss_fraction: float = ACCEPTED_MISS_FRACTION
+) -> PolicyChoice | None:
+    """The cheapest that keeps the deadline surely enough, else the surest; None when there is none at all."""
+    if not compared:
+        return None
+    in_order = tuple(sorted(compared, key=lambda one: one.cost_usd.expected))
+    in_time = [one for one in in_order if (one.miss_probability or 0.0) <= accepted_miss_fraction]
+    if in_time:
+        chosen = in_time[0]
+        has_deadline = chosen.miss_probability is not None
+        reason = Reason.CHEAPEST_IN_TIME if has_deadline else Reason.CHEAPEST
+    else:
+        chosen = min(in_order, key=lambda one: (one.miss_probability or 0.0, one.cost_usd.expected))
+        reason = Reason.LEAST_LATE
+    return PolicyChoice(
+        chosen=chosen,
+        reason=Reason.ONLY_ONE if len(in_order) == 1 else reason,
+        compared=in_order,
+        accepted_miss_fraction=accepted_miss_fraction,
+    )
+
+
+def _on_demand(
+    job: SpotJob, work_s: Estimate, offer: Offer, count: int, deadline_s: float | None
+) -> PolicyOutcome:
+    """Nothing is left to chance but the work; its ends are taken as 5th and 95th percentile."""
+    wall_s = Estimate(
+        low=on_demand_held_s(job.with_work(work_s.low)),
+        expected=on_demand_held_s(job),
+        high=on_demand_held_s(job.with_work(work_s.high)),
+        basis=work_s.basis,
+    )
+    usd_per_s = hourly_usd(offer, count) / SECONDS_PER_HOUR
+    late = 0.0
+    if deadline_s is not None:
+        ends = (wall_s.low, wall_s.expected, wall_s.high)
+        late = sum(weight for weight, one in zip(WORK_WEIGHTS, ends, strict=True) if one > deadline_s)
+    return PolicyOutcome(
+        policy=Policy.ON_DEMAND,
+        cost_usd=Estimate(
+            low=billed_s(offer, wall_s.low) * usd_per_s,
+            expected=billed_s(offer, wall_s.expected) * usd_per_s,
+            high=billed_s(offer, wall_s.high) * usd_per_s,
+            basis=work_s.basis,
+        ),
+        wall_s=wall_s,
+        miss_probability=None if deadline_s is None else late,
+        on_demand_fraction=1.0,
+    )
+
+
+def _spot(
+    job: SpotJob, work_s: Estimate, offer: Offer, count: int, deadline_s: float | None
+) -> PolicyOutcome | None:
+    outcome = spot_outcome(job, offer, count, work_s=work_s, deadline_s=deadline_s)
+    if outcome is None:
+        return None
+    return PolicyOutcome(
+        policy=Policy.SPOT,
+        cost_usd=outcome.cost_usd,
+        wall_s=outcome.wall_s,
+        miss_probability=outcome.miss_probability,
+        on_demand_fraction=0.0,
+    )
+
+
+def _fallback(
+    job: SpotJob,
+    work_s: Estimate,
+    offers: tuple[Offer, Offer],
+    count: int,
+    times_s: tuple[float, float],
+    seed: int,
+) -> PolicyOutcome:
+    spot, on_demand = offers
+    deadline_s, interval_s = times_s
+    ends = (work_s.low, work_s.expected, work_s.high)
+    runs = [
+        _play(job.with_work(work), min(interval_s, work), deadline_s, f"{seed} {index} {number}")
+        for index, (weight, work) in enumerate(zip(WORK_WEIGHTS, ends, strict=True))
+        for number in range(round(weight * PLAY_COUNT))
+    ]
+    costs_usd = [_rent_usd(one, spot, on_demand, count) for one in runs]
+    walls_s = [one.wall_s for one in runs]
+    on_demand_s = sum(sum(one.on_demand_held_s) for one in runs)
+    held_s = on_demand_s + sum(sum(one.spot_held_s) for one in runs)
+    return PolicyOutcome(
+        policy=Policy.SPOT_WITH_FALLBACK,
+        cost_usd=_estimate(costs_usd, work_s),
+        wall_s=_estimate(walls_s, work_s),
+        miss_probability=sum(one > deadline_s for one in walls_s) / len(walls_s),
+        on_demand_fraction=on_demand_s / held_s,
+    )
+
+
+def _play(job: SpotJob, interval_s: float, deadline_s: float, seed: str) -> Run:
+    chance = random.Random(seed)  # noqa: S311 - a simulation, not a secret
+    market = PoissonMarket(job.interruptions_per_s, job.wait_s, chance)
+    return run_with_fallback(job, interval_s, market, deadline_s, chance)
+
+
+def _rent_usd(run: Run, spot: Offer, on_demand: Offer, count: int) -> float:
+    spot_s = sum(billed_s(spot, one) for one in run.spot_held_s)
+    on_demand_s = sum(billed_s(on_demand, one) for one in run.on_demand_held_s)
+    hours_usd = spot_s * hourly_usd(spot, count) + on_demand_s * hourly_usd(on_demand, count)
+    return hours_usd / SECONDS_PER_HOUR
+
+
+def _estimate(values: list[float], work_s: Estimate) -> Estimate:
+    mean = statistics.fmean(values)
+    tenths = statistics.quantiles(values, n=10)
+    return Estimate(low=min(tenths[0], mean), expected=mean, high=max(tenths[-1], mean), basis=work_s.basis)

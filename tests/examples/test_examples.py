@@ -1,0 +1,77 @@
+"""The examples meet the contract, train, and turn their size knob; each is measured like a user's file."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from trials.check import check
+from trials.first_step import take_first_step
+from trials.isolate import isolated
+from trials.measure import MeasureSettings, measure
+from trials.place import Place
+from trials.profile import Adapter
+from trials.source import hash_workload
+from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+from trials.workload import load
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ADAPTERS = {
+    "gpt": Adapter.PLAIN,
+    "convnet": Adapter.PLAIN,
+    "hugging_face": Adapter.HUGGING_FACE,
+    "lightning_module": Adapter.LIGHTNING,
+}
+SETTINGS = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
+
+
+def test_every_example_is_tested() -> None:
+    assert {one.stem for one in EXAMPLES.glob("*.py")} == set(ADAPTERS)
+
+
+@pytest.mark.parametrize(("name", "adapter"), ADAPTERS.items())
+def test_example_passes_the_check_and_says_what_it_plans(name: str, adapter: Adapter) -> None:
+    profile = check(hash_workload(EXAMPLES / f"{name}.py"))
+    assert profile.adapter is adapter
+    assert profile.block_count >= 3
+    assert profile.hint.global_batch_size is not None
+    amounts = (profile.hint.samples, profile.hint.epochs, profile.hint.tokens)
+    assert sum(one is not None for one in amounts) == 1
+    assert profile.hint.epochs is None or profile.dataset_size is not None
+    assert profile.hint.tokens is None or profile.tokens_per_sample is not None
+    assert profile.trace_note == ""
+    assert profile.traces
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_example_trains(name: str, is_checkpointed: bool) -> None:  # noqa: FBT001  (a parameter of the test)
+    config = TrialConfig(
+        gpu="CPU",
+        gpu_count=1,
+        micro_batch_size=8,
+        accumulation=1,
+        precision=Precision.FP32,
+        parallelism=Parallelism.SINGLE,
+        is_checkpointed=is_checkpointed,
+    )
+    outcome = measure(hash_workload(EXAMPLES / f"{name}.py"), config, Place(threads=1), SETTINGS)
+    assert isinstance(outcome, Measurement), outcome
+    assert outcome.losses[-1] < outcome.losses[0]
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_size_is_one_line_to_change(name: str, tmp_path: Path) -> None:
+    text = (EXAMPLES / f"{name}.py").read_text()
+    assert re.findall(r"^SIZE = \"tiny\"", text, re.MULTILINE)
+    counts = []
+    for size in ("tiny", "small"):
+        file = tmp_path / f"{size}.py"
+        file.write_text(text.replace('SIZE = "tiny"', f'SIZE = "{size}"'))
+        workload = hash_workload(file)
+        with isolated(workload, threads=1):
+            counts.append(take_first_step(load(workload)).parameter_count)
+    assert counts[1] > 2 * counts[0]

@@ -1,0 +1,116 @@
+"""The written training script, run for real on CPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+import torch
+
+from planner.codec import from_json
+from planner.evidence import Look
+from tests.planner.launch.folders import GPT, cpu_config, cpu_plan, write_folder
+from trials.measure import MeasureSettings, measure
+from trials.place import Place
+from trials.source import hash_workload
+from trials.trial import Measurement, Parallelism, TrialConfig
+from trials.workload import load
+
+ROOT = Path(__file__).parents[3]
+
+MEASURE = """
+import sys, torch.distributed as dist
+from trials.measure import MeasureSettings, measure
+from trials.place import Place
+from trials.source import hash_workload
+from trials.trial import Measurement
+from tests.planner.launch.test_run import DDP, GPT, SETTINGS
+dist.init_process_group("gloo")
+place = Place(rank=dist.get_rank(), world_size=2, process_group=dist.group.WORLD)
+outcome = measure(hash_workload(GPT), DDP, place, SETTINGS)
+assert isinstance(outcome, Measurement), outcome
+if place.rank == 0:
+    print(*outcome.losses)
+dist.destroy_process_group()
+"""
+
+SINGLE = cpu_config()
+DDP = cpu_config(gpu_count=2, parallelism=Parallelism.DDP)
+SETTINGS = MeasureSettings(warmup_min=3, timed_min=17, timed_max=17)
+
+
+def start(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+def logged(folder: Path) -> list[Look]:
+    text = (folder / "output" / "log.jsonl").read_text()
+    return [from_json(line, Look, where="log") for line in text.splitlines()]
+
+
+def check_twenty_steps(done: subprocess.CompletedProcess[str], folder: Path, losses: list[float]) -> None:
+    """Twenty steps with the losses that the trial of the same configuration had, and the weights kept."""
+    assert done.returncode == 0, done.stderr
+    looks = logged(folder)
+    assert [one.step for one in looks] == list(range(2, 21, 2))
+    expected = [fmean(losses[index : index + 2]) for index in range(0, 20, 2)]
+    assert [one.loss for one in looks] == pytest.approx(expected, rel=1e-4)
+    assert looks[-1].loss is not None
+    assert looks[-1].loss < expected[0] - 0.5  # it learns
+    assert "step 20 of 20  loss" in done.stdout
+    model = load(hash_workload(GPT)).build().model
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    model.load_state_dict(torch.load(folder / "output" / "model.pt", weights_only=True))
+    assert any(not torch.equal(one, before[name]) for name, one in model.state_dict().items())
+
+
+def folder_for(config: TrialConfig, folder: Path) -> Path:
+    write_folder(cpu_plan(config), folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_one_worker_trains_what_was_measured(tmp_path: Path) -> None:
+    folder = folder_for(SINGLE, tmp_path)
+    done = start("bash", "train.sh", "--steps", "20", folder=folder)
+    measured = measure(hash_workload(GPT), SINGLE, Place(threads=1), SETTINGS)
+    assert isinstance(measured, Measurement), measured
+    check_twenty_steps(done, folder, list(measured.losses[:20]))
+
+
+@pytest.mark.slow
+def test_two_workers_under_torchrun_train_what_was_measured(tmp_path: Path) -> None:
+    folder = folder_for(DDP, tmp_path)
+    done = start("bash", "train.sh", "--steps", "20", folder=folder)
+    (folder / "measure.py").write_text(MEASURE)
+    measured = start("torchrun", "--standalone", "--nproc-per-node", "2", "measure.py", folder=folder)
+    assert measured.returncode == 0, measured.stderr
+    losses = [float(one) for one in measured.stdout.splitlines()[-1].split()]
+    check_twenty_steps(done, folder, losses[:20])
+
+
+def test_another_number_of_workers_than_planned_is_refused(tmp_path: Path) -> None:
+    done = start(sys.executable, "train.py", folder=folder_for(DDP, tmp_path))
+    assert done.returncode == 1
+    assert "the plan is for 2 workers, 1 were started; see train.sh" in done.stderr
+
+
+def test_a_model_file_that_was_changed_is_refused(tmp_path: Path) -> None:
+    folder = folder_for(SINGLE, tmp_path)
+    model = folder / "model" / GPT.name
+    model.write_text(model.read_text() + "\nLAYERS = 2\n")
+    done = start(sys.executable, "train.py", "--steps", "1", folder=folder)
+    assert done.returncode == 1
+    assert "has changed since the sweep began" in done.stderr
