@@ -14,9 +14,9 @@ def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
     """The largest family of repeated blocks, in the model's order; empty where there is none.
 
     Candidates are the children of every ModuleList and Sequential that have children and parameters of their
-    own and can be called. Those of one class belong together (a ResNet's blocks over its stages, the layers of
-    an encoder and a decoder); plain Sequentials only within one parent. The family with the most parameters
-    wins, its outermost members only; a ResNet's blocks before the Sequentials that hold them.
+    own and can be called. Those of one class belong together (a ResNet's blocks over its stages, the layers
+    of an encoder and a decoder); plain Sequentials only within one parent. The family with the most
+    parameters wins, its outermost members only; a ResNet's blocks before the Sequentials that hold them.
     """
     named: dict[object, list[nn.Module]] = defaultdict(list)
     plain: dict[object, list[nn.Module]] = defaultdict(list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +30,8 @@ def isolated(workload: Workload, threads: int | None) -> Iterator[None]:
     """Run a trial with ``threads`` torch threads and put back what the user's file may have changed.
 
     Restored: seeds, default type and device, gradient and deterministic modes, matrix precision, cuDNN flags,
-    autocast, threads, module hooks, compiled code, environment variables, working directory, import path and
-    the user's own modules.
+    autocast, threads, module hooks, compiled code, environment variables, working directory, import path, warning
+    filters and the user's own modules.
     """
     restore_python = _python_state(workload)
     restore_torch = _torch_state()
@@ -46,6 +47,7 @@ def isolated(workload: Workload, threads: int | None) -> Iterator[None]:
 def _python_state(workload: Workload) -> Any:
     path, folder, environment = list(sys.path), Path.cwd(), dict(os.environ)
     modules = set(sys.modules)
+    filters = list(warnings.filters)
     python_seed, numpy_seed = random.getstate(), np.random.get_state()
 
     def restore() -> None:
@@ -54,6 +56,7 @@ def _python_state(workload: Workload) -> Any:
         for name in os.environ.keys() - environment.keys():
             del os.environ[name]
         os.environ.update(environment)
+        warnings.filters[:] = filters  # type: ignore[index]  # typed as read-only, documented as a list
         _forget_modules(workload, modules)
         random.setstate(python_seed)
         np.random.set_state(numpy_seed)

@@ -114,8 +114,8 @@ def _outliers(times_s: Sequence[float]) -> str:
         return ""
     return (
         f"outliers: {len(found)} of {len(times_s)} steps took up to {max(times_s) / median:.1f} times the"
-        f" median; the median leaves them out, but a real run with them takes {cost_fraction:.0%} longer; look"
-        " for data loading or other programs"
+        f" median; the median leaves them out, but a real run with them takes {cost_fraction:.0%} longer;"
+        " look for data loading or other programs"
     )
 
 

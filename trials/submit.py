@@ -41,7 +41,7 @@ class Job:
 
     address: str
     job_id: str
-    notes: tuple[str, ...]  # what was not sent, and what to do about it
+    notes: tuple[str, ...] = ()  # what was not sent, and what to do about it
 
 
 def submit(

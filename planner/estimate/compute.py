@@ -68,6 +68,9 @@ class Compute:
     traced: Mapping[bool, TracedStep]
     witnesses: Mapping[tuple[str, str], Witnesses]  # other workloads, by source and target chip
     name: str  # of the workload, among the witnesses
+    _alone: dict[tuple[TrialConfig, Chip], Alone | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _ratios: dict[tuple[Technique, Chip, Chip, int], tuple[Ratio, float]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -77,6 +80,11 @@ class Compute:
         chip = chip_of(config, hardware)
         if chip is None:
             return None
+        if (config, chip) not in self._alone:
+            self._alone[config, chip] = self._least_uncertain(config, chip)
+        return self._alone[config, chip]
+
+    def _least_uncertain(self, config: TrialConfig, chip: Chip) -> Alone | None:
         near = sorted(self.starts, key=lambda one: _penalty(one, config))[:_WAYS_TRIED]
         ways = [self._way(start, config, chip) for start in near]
         if not any(one.chip.is_cpu == chip.is_cpu for one in near):  # else the trace is in the way's ratio

@@ -81,7 +81,7 @@ class Workers:
     def _error_scale(
         self, model: ScalingModel, work: WorkerStep, group: Group, measured_count: int, fabric: Fabric
     ) -> tuple[float, float]:
-        """Remembered by the nearest power of the root of two: it changes slowly with the micro batch's time."""
+        """Remembered by half octaves of the micro batch time, with which it changes slowly."""
         octave = round(_STEPS_PER_OCTAVE * math.log2(work.micro_batch_s))
         key = (id(model), group, fabric, work.accumulation, octave)
         if key not in self._error_scales:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -183,6 +184,11 @@ def _plain(text: str) -> str:
 def _render(name: str, values: Mapping[str, Any]) -> str:
     if name == "train.dstack.yml":
         values = {**values, **values["dstack"]}
+    return _templates().get_template(f"{name}.j2").render(values)
+
+
+@functools.cache
+def _templates() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
@@ -192,7 +198,7 @@ def _render(name: str, values: Mapping[str, Any]) -> str:
         autoescape=False,  # noqa: S701  (shell, YAML and Python: each value is quoted where it stands)
     )
     environment.filters |= {"quoted": _quoted, "shell": shlex.quote}
-    return environment.get_template(f"{name}.j2").render(values)
+    return environment
 
 
 def _quoted(text: str) -> str:

@@ -5,6 +5,7 @@ import math
 import os
 import resource
 import sys
+import warnings
 import weakref
 from pathlib import Path
 
@@ -241,6 +242,8 @@ os.environ["RUDE"] = "1"
 os.environ.pop("HOME", None)
 os.chdir("/")
 sys.path.insert(0, "/nowhere")
+import warnings
+warnings.simplefilter("ignore")
 torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
 def optimizer(parameters):
     torch.autograd.set_detect_anomaly(True)
@@ -266,6 +269,7 @@ def test_next_trial_is_unharmed_by_what_a_file_leaves_behind(tmp_path: Path, end
             dict(os.environ),
             Path.cwd(),
             tuple(sys.path),
+            tuple(warnings.filters),
             frozenset(name for name in sys.modules if name.startswith("_workload")),
             len(torch.nn.modules.module._global_forward_hooks),
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.trials.files import PLAIN, on_cpu, write
 from tests.trials.group import on_two_ranks
@@ -23,6 +24,7 @@ from trials.trial import (
     TrialConfig,
     Workload,
 )
+from trials.wrap import compile_refusal
 
 SETTINGS = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
 CLIPPED = PLAIN + "clip_norm = 0.1\n"
@@ -147,3 +149,24 @@ def test_error_inside_a_step_of_one_rank_wins_over_the_other_rank_that_waits(
     (outcome,) = run_jobs(tmp_path, [Job(workload=workload, config=on_two())], timeout_s=10.0)
     assert isinstance(outcome, Failure)
     assert outcome.kind is kind
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # of the compiler's own imports
+@pytest.mark.skipif(
+    compile_refusal(torch.device("cpu")) is not None, reason="torch.compile needs a C++ compiler"
+)
+def test_compiled_training_gives_the_same_losses(tmp_path: Path) -> None:
+    workload = write(tmp_path, CLIPPED)
+    plain = losses(measure(workload, on_cpu(micro_batch_size=16), Place(threads=1), SETTINGS))
+    alone = measure(workload, on_cpu(micro_batch_size=16, is_compiled=True), Place(threads=1), SETTINGS)
+    ways: list[dict[str, Any]] = [
+        {},
+        {"parallelism": Parallelism.FSDP2},
+        {"parallelism": Parallelism.FSDP2, "is_checkpointed": True},
+        {"is_checkpointed": True, "micro_batch_size": 4, "accumulation": 2},
+    ]
+    jobs = [Job(workload=workload, config=on_two(is_compiled=True, **way)) for way in ways]
+    for outcome in (alone, *run_jobs(tmp_path, jobs)):
+        assert losses(outcome) == pytest.approx(plain, rel=1e-4)

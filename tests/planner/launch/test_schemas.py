@@ -38,6 +38,7 @@ def text_of(name: str, offer: Offer, instance_count: int) -> str | None:
     return files.texts.get(name)
 
 
+@pytest.mark.slow
 def test_skypilots_schema_takes_every_file() -> None:
     schemas = pytest.importorskip("sky.utils.schemas", reason="skypilot is not installed")
     jsonschema = pytest.importorskip("jsonschema")
@@ -53,6 +54,7 @@ def test_skypilots_schema_takes_every_file() -> None:
             assert problems == [], where
 
 
+@pytest.mark.slow
 def test_dstacks_models_take_every_file() -> None:
     models = pytest.importorskip(
         "dstack._internal.core.models.configurations", reason="dstack is not installed"
