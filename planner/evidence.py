@@ -71,10 +71,14 @@ class Verdict:
     is_late: bool
 
     @property
+    def is_bill_off(self) -> bool:
+        """Dearer than stated, or beyond the budget or the deadline."""
+        return self.is_dearer or self.is_over_budget or self.is_late
+
+    @property
     def is_off_plan(self) -> bool:
         """Slower or dearer than stated, or beyond a limit."""
-        is_slow = self.finding in {Finding.SLOWER, Finding.SLOWED}
-        return is_slow or self.is_dearer or self.is_over_budget or self.is_late
+        return self.is_bill_off or self.finding in {Finding.SLOWER, Finding.SLOWED}
 
 
 class Evidence:
@@ -119,6 +123,11 @@ class Evidence:
             self._slowed.add(is_beyond=look.step_time_s > self._pace_s * SLOWED_RATIO)
         elif len(self._typical_s) == PACE_LOOKS:
             self._pace_s = statistics.median(self._typical_s)
+
+    @property
+    def look_count(self) -> int:
+        """Looks that were judged."""
+        return len(self._typical_s)
 
     @property
     def finding(self) -> Finding:

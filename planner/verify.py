@@ -22,6 +22,8 @@ from planner.evidence import LOOK_S, Evidence, Finding, Look, Verdict
 from planner.run_plan import RunPlan, load_run_plan
 from planner.verdict_words import sentences
 
+BILL_LOOKS = 12  # between two looks at the bill: a minute
+
 __all__ = ["LOOK_S", "Finding", "Look", "Verdict", "Watch"]
 
 
@@ -56,6 +58,7 @@ class Watch:
         self._begun_at_s = clock()
         self._step = step
         self._said = Finding.TOO_EARLY
+        self._is_bill_said = False
         self._ticked_at_s: float | None = None
         self._ticks = 0
 
@@ -96,9 +99,20 @@ class Watch:
         if self._log is not None:
             with self._log.open("a", encoding="utf-8") as file:
                 file.write(to_json(look) + "\n")
-        if self._evidence.finding is not self._said:
-            self._said = self._evidence.finding
-            self._say("\n".join(sentences(self.verdict, self._evidence.run)))
+        self._speak()
+
+    def _speak(self) -> None:
+        """When the finding is another one, or the bill has left its interval: each is said once."""
+        evidence = self._evidence
+        is_minute = evidence.look_count % BILL_LOOKS == 0 and evidence.finding is not Finding.TOO_EARLY
+        if evidence.finding is self._said and (self._is_bill_said or not is_minute):
+            return
+        verdict = self.verdict
+        if evidence.finding is self._said and not verdict.is_bill_off:
+            return
+        self._said = evidence.finding
+        self._is_bill_said = verdict.is_bill_off
+        self._say("\n".join(sentences(verdict, evidence.run)))
 
 
 def _to_stderr(text: str) -> None:

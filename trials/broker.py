@@ -58,7 +58,6 @@ class Broker:
         self._changed = asyncio.Condition()
         self._epoch = 0
         self._is_stopped = False
-        self._has_left = False
         self._is_recovering = False
         self._lost: dict[int, str] = {}
         self._flight: _Flight | None = None
@@ -93,11 +92,10 @@ class Broker:
         return Ended(outcome=flight.outcome)
 
     async def stop(self) -> None:
-        """Let the workers go home, and return when they have said bye."""
+        """Let the workers go home."""
         async with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
-        await self._until(lambda: self._has_left)
 
     # -- rank 0 ---------------------------------------------------------------------------------
 
@@ -130,12 +128,6 @@ class Broker:
             flight = self._flight
             if flight is not None and flight.order.trial_id == trial_id and flight.outcome is None:
                 flight.outcome = outcome
-            self._changed.notify_all()
-
-    async def bye(self) -> None:
-        """The workers have left."""
-        async with self._changed:
-            self._has_left = True
             self._changed.notify_all()
 
     # -- any rank -------------------------------------------------------------------------------

@@ -111,6 +111,8 @@ def _refuse(address: str) -> None:
 
 
 def _start(ray: Any, cpu_count: int | None) -> Cluster:
+    # Ray starts workers at niceness 15: on a machine with anything else to do a CPU trial would time that
+    os.environ.setdefault("RAY_worker_niceness", "0")
     path = own_import_path()
     environment = {} if path is None else {"PYTHONPATH": os.pathsep.join([path, *_python_path()])}
     try:

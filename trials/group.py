@@ -129,13 +129,14 @@ class Host:
         return Ended(outcome=failure, is_broken=True)
 
     async def stop(self) -> None:
-        """Let the workers go home, and return when they have tidied up."""
-        if self._fit is not None:
-            await self._or_fit_ends(self._broker.stop())
+        """Let the workers go home, and return when the run has ended.
 
-    async def bye(self) -> None:
-        """See the broker."""
-        await self._broker.bye()
+        Only then is it safe to end this actor: Ray removes the placement group of a controller that dies, but
+        not of one that dies while it shuts down.
+        """
+        await self._broker.stop()
+        if self._fit is not None:
+            await self._fit
 
     async def lost(self, reasons: Mapping[int, str]) -> None:
         """See the broker."""

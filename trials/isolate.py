@@ -30,8 +30,8 @@ def isolated(workload: Workload, threads: int | None) -> Iterator[None]:
     """Run a trial with ``threads`` torch threads and put back what the user's file may have changed.
 
     Restored: seeds, default type and device, gradient and deterministic modes, matrix precision, cuDNN flags,
-    autocast, threads, module hooks, compiled code, environment variables, working directory, import path, warning
-    filters and the user's own modules.
+    autocast, threads, module hooks, compiled code, environment variables, working directory, import path,
+    warning filters and the user's own modules.
     """
     restore_python = _python_state(workload)
     restore_torch = _torch_state()

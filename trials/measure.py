@@ -55,7 +55,7 @@ class MeasureSettings:
     timed_min: int = 10
     timed_max: int = 100
     half_width_fraction: float = 0.02  # of the median's 95% interval
-    max_s: float = 60.0  # of timed steps per series; timed_min steps are taken in any case
+    max_s: float = 30.0  # of timed steps in all; timed_min steps are taken in any case
     loss_count: int = 50
     seed: int = 0
     loader_worker_count: int | None = None  # None: the file's own, 0 for dataset()
@@ -112,6 +112,8 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
     why = refusal(config, place)
     if why is not None:
         raise Unsupported(why)
+    if place.torch_device.type == "cuda":
+        torch.cuda.set_device(place.torch_device)
     set_fp32_arithmetic(config.precision)
     torch.manual_seed(settings.seed)
     loaded = place.together(lambda: load(workload))
@@ -123,7 +125,7 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
         accumulations = _accumulations(config, settings)
         first_step_s = run.time_steps(1, accumulations[0])[0]
         with Sampler(gpu_reader(place.torch_device), settings.telemetry_period_s) as sampler:
-            series = tuple(run.time_series(one) for one in accumulations)
+            series = run.time_series(accumulations)
         losses = run.losses[: settings.loss_count]
         allocated, reserved = training.memory.read(lambda: run.time_steps(1, accumulations[-1]))
     finally:
@@ -182,25 +184,38 @@ class _Run:
         self.losses: list[float] = []
         self.phases: dict[int, Phases] = {}  # by accumulation, of this rank
 
-    def time_series(self, accumulation: int) -> Series:
-        """Warm up until steady, then time steps until the median is known well enough or a cap is reached."""
+    def time_series(self, accumulations: Sequence[int]) -> tuple[Series, ...]:
+        """Warm up until steady, then time steps until the medians are known well enough or a cap is reached.
+
+        Several counts take turns, block by block, so that drift and foreign load meet all of them alike.
+        """
+        for index, one in enumerate(accumulations):
+            self._warm_up(one, is_first=index == 0)
+        marks: dict[int, list[StepMarks]] = {one: [] for one in accumulations}
+        times = {one: self.time_steps(self._settings.timed_min, one, marks[one]) for one in accumulations}
+        while self._goes_on(list(times.values())):
+            for one in accumulations:
+                times[one] += self.time_steps(_BLOCK_STEPS, one, marks[one])
+        self.phases = {one: phases_of(marks[one], self._clock) for one in accumulations}
+        return tuple(Series(accumulation=one, step_times_s=tuple(times[one])) for one in accumulations)
+
+    def _goes_on(self, series: Sequence[Sequence[float]]) -> bool:
         settings = self._settings
-        warmup: list[float] = []
-        while len(warmup) + 1 < settings.warmup_min or not has_warmed_up(warmup):
-            if len(warmup) + 1 >= settings.warmup_max:
+        return (
+            any(half_width_fraction(times) > settings.half_width_fraction for times in series)
+            and len(series[0]) < settings.timed_max
+            and sum(math.fsum(times) for times in series) < settings.max_s
+        )
+
+    def _warm_up(self, accumulation: int, *, is_first: bool) -> None:
+        """Until two windows of steps agree; a second count starts warm and takes the fewest steps."""
+        settings = self._settings
+        times: list[float] = []
+        while len(times) + 1 < settings.warmup_max:
+            if len(times) + 1 >= settings.warmup_min and (not is_first or has_warmed_up(times)):
                 break
-            warmup += self.time_steps(1, accumulation)
-        self.warmup_step_count += len(warmup) + (1 if not self.phases else 0)
-        marks: list[StepMarks] = []
-        times = self.time_steps(settings.timed_min, accumulation, marks)
-        while (
-            half_width_fraction(times) > settings.half_width_fraction
-            and len(times) < settings.timed_max
-            and math.fsum(times) < settings.max_s
-        ):
-            times += self.time_steps(_BLOCK_STEPS, accumulation, marks)
-        self.phases[accumulation] = phases_of(marks, self._clock)
-        return Series(accumulation=accumulation, step_times_s=tuple(times))
+            times += self.time_steps(1, accumulation)
+        self.warmup_step_count += len(times) + is_first  # the very first step was taken before
 
     def time_steps(self, count: int, accumulation: int, marks: list[StepMarks] | None = None) -> list[float]:
         """Seconds of each of ``count`` steps on the slowest rank. Raises Diverged on all ranks together."""

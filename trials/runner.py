@@ -33,12 +33,13 @@ from trials.group import (
     first_line,
 )
 from trials.limits import limit_s
+from trials.orphans import free_orphans
 from trials.placement import backend, capacity, refusal, worker_resources
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
 
 RunTrial = Callable[[TrialConfig], Outcome]
 
-_STOP_LIMIT_S = 5.0
+_STOP_LIMIT_S = 20.0
 _RELEASE_LIMIT_S = 20.0  # for devices of a group that was ended to be free again
 _STARTS_MAX = 2  # of a group in a row without success
 
@@ -157,6 +158,8 @@ class _Crew:
             pass  # it did not go by itself, or is gone
         finally:
             ray.kill(host)
+            if is_broken:
+                free_orphans()
 
     def _ask(self, order: Order) -> Ended:
         limit_s = order.limit_s + ANSWER_MARGIN_S + 3 * order.restart_limit_s  # the broker keeps closer ones
@@ -164,7 +167,10 @@ class _Crew:
             ended: Ended = ray.get(self._host.run.remote(order), timeout=limit_s)
         except ray.exceptions.GetTimeoutError:
             failure = _failure(order.config, FailureKind.TIMED_OUT, f"no answer within {limit_s:.0f} s")
-        except ray.exceptions.RayError as error:
+        except BaseException as error:
+            if not isinstance(error, ray.exceptions.RayError):  # an interrupt: the workers are in a trial
+                self.close(is_broken=True)
+                raise
             reason = f"the process that leads the workers ended: {first_line(str(error))}"
             failure = _failure(order.config, FailureKind.WORKER_LOST, reason)
         else:

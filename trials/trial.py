@@ -143,7 +143,7 @@ class Measurement:
     trial_s: float  # wall time that the devices were held
     peak_allocated_bytes: tuple[int, ...]  # by rank
     peak_reserved_bytes: tuple[int, ...] | None  # by rank; None on CPU
-    losses: tuple[float, ...]  # of the first steps, rank 0, warm-up included
+    losses: tuple[float, ...]  # of the first steps, mean over the ranks, warm-up included
     phases: Phases | None
     telemetry: Telemetry | None  # None without NVML
     environment: Environment

@@ -78,9 +78,6 @@ def run_worker(config: dict[str, Any]) -> None:
             break
         _do(crew, order)
     crew.recorder.remove()
-    dist.barrier(group=crew.control)
-    if crew.rank == 0:
-        ray.get(crew.host.bye.remote())
 
 
 def resolve(name: str | Callable[..., Any]) -> Callable[..., Any]:

@@ -56,9 +56,10 @@ def checkpoint_blocks(step: Step) -> None:
     blocks = find_blocks(step.model)
     if not blocks:
         raise Unsupported(f"activation checkpointing: {NO_BLOCKS}")
-    config: Any = getattr(step.model, "config", None)  # Hugging Face's
-    if getattr(config, "use_cache", False):
-        config.use_cache = False  # recomputing would fill a key-value cache twice
+    for module in step.model.modules():
+        config: Any = getattr(module, "config", None)  # Hugging Face's; a T5 decoder has one of its own
+        if getattr(config, "use_cache", False):
+            config.use_cache = False  # recomputing would fill a key-value cache twice
     for block in blocks:
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 
@@ -72,7 +73,7 @@ def wrap(step: Step, config: TrialConfig, place: Place, probe: Callable[[Step], 
         checkpoint_blocks(step)
     if config.parallelism is Parallelism.FSDP2:
         return _shard(step, config, place)
-    step.to(place.torch_device)
+    place.together(lambda: step.to(place.torch_device))
     module: nn.Module = step
     if config.parallelism is Parallelism.DDP:
         has_unused = has_unused_parameters(step, place, probe)

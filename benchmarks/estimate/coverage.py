@@ -18,7 +18,13 @@ import numpy as np
 
 from benchmarks.estimate import lines, llm_foundry_h100, neusight, transfer
 from benchmarks.estimate.recorded import chips
-from benchmarks.estimate.scores import CONFIDENCE, Row, data_directory, exact_interval, leave_one_group_out
+from benchmarks.estimate.scores import (
+    CONFIDENCE,
+    Row,
+    data_directory,
+    exact_interval,
+    leave_one_group_out,
+)
 from catalogs.gpus import load_gpus
 from planner.estimate.interval import weighted_quantile
 
@@ -79,7 +85,9 @@ def main() -> None:
             )
             hits, count, pooled_hits = hits + inside.hits, count + inside.count, pooled_hits + outside
             passed, total = passed + (verdict == "passes"), total + 1
-    print(f"\nall rows: within {hits / count:.1%}, pooled {pooled_hits / count:.1%}; {passed} of {total} pass")
+    print(
+        f"\nall rows: within {hits / count:.1%}, pooled {pooled_hits / count:.1%}; {passed} of {total} pass"
+    )
 
 
 if __name__ == "__main__":

@@ -76,27 +76,40 @@ CITED: dict[str, object] = {
     "launch_s": 1e-5,
 }
 SOURCES = {
-    "lane_fraction": "fitted: 6.0, 6.1, 7.0, 8.0. 7.5: 2080 Ti 11.4 of 13.4 (bewantbe/busy-gemm-benchmark). Later chips have 128 fp32 lanes per SM that share issue "
-    "slots and a boost clock that they do not hold: A6000 23.2 of 38.7 TFLOP/s (siboehm, SGEMM_CUDA), A40 18.9 "
-    "and 3090 Ti 21 of 37.4 and 40 (bewantbe/busy-gemm-benchmark); RTX 4070 22.1 of 29.1 (cuBLAS at 4096); "
-    "H100 NVL 45.5 of 60.3 and H200 NVL 47.3 of 60 (xzwgit/gpu-flops-bench); RTX 5090 83 of 105, RTX PRO 6000 "
-    "84 of 126 (the same). CPU: oneDNN, 0.5 to 0.8 of AVX-512 peak",
-    "unit_fraction": "maximum achievable matmul FLOP/s, bf16: A100 SXM 268 of 312, H100 SXM 792 of 989, B200 "
-    "1745 of 2250 (stas00/ml-engineering); fp16 2080 Ti 44.9 of 53.8, 3090 Ti 66 of 80; TF32 A100 108 of 156, "
-    "A40 40 of 74.8, 3090 Ti 33 of 40 (bewantbe/busy-gemm-benchmark), H100 NVL 265 of 417.5",
-    "fp32_flop_j": "fitted: Pascal (P4), Turing (T4), whose power limit binds; Volta (V100) as a bound, since it "
-    "does not. Later architectures from Turing by year: energy efficiency of ML GPUs doubles every 3 years "
-    "(Epoch AI, Trends in Machine Learning Hardware, 2023)",
-    "unit_energy_fraction": "geometric mean of two: T4 sustains 24 TFLOP/s fp16 at its 70 W limit (NVIDIA "
-    "developer forum 264462), A100 SXM 268 at 400 W (above); TF32 moves twice the bits",
+    "lane_fraction": (
+        "fitted: 6.0, 6.1, 7.0, 8.0. 7.5: 2080 Ti 11.4 of 13.4 (bewantbe/busy-gemm-benchmark). Later "
+        "chips have 128 fp32 lanes per SM that share issue slots and a boost clock that they do not hold: "
+        "A6000 23.2 of 38.7 TFLOP/s (siboehm, SGEMM_CUDA), A40 18.9 and 3090 Ti 21 of 37.4 and 40 "
+        "(bewantbe/busy-gemm-benchmark); RTX 4070 22.1 of 29.1 (cuBLAS at 4096); H100 NVL 45.5 of 60.3 "
+        "and H200 NVL 47.3 of 60 (xzwgit/gpu-flops-bench); RTX 5090 83 of 105, RTX PRO 6000 84 of 126 "
+        "(the same). CPU: oneDNN, 0.5 to 0.8 of AVX-512 peak"
+    ),
+    "unit_fraction": (
+        "maximum achievable matmul FLOP/s, bf16: A100 SXM 268 of 312, H100 SXM 792 of 989, B200 1745 of "
+        "2250 (stas00/ml-engineering); fp16 2080 Ti 44.9 of 53.8, 3090 Ti 66 of 80; TF32 A100 108 of 156, "
+        "A40 40 of 74.8, 3090 Ti 33 of 40 (bewantbe/busy-gemm-benchmark), H100 NVL 265 of 417.5"
+    ),
+    "fp32_flop_j": (
+        "fitted: Pascal (P4), Turing (T4), whose power limit binds; Volta (V100) as a bound, since it "
+        "does not. Later architectures from Turing by year: energy efficiency of ML GPUs doubles every 3 "
+        "years (Epoch AI, Trends in Machine Learning Hardware, 2023)"
+    ),
+    "unit_energy_fraction": (
+        "geometric mean of two: T4 sustains 24 TFLOP/s fp16 at its 70 W limit (NVIDIA developer forum "
+        "264462), A100 SXM 268 at 400 W (above); TF32 moves twice the bits"
+    ),
     "stream_fraction": "fitted: HBM2 on V100 and A100, GDDR on P4 and T4, P100 alone. CPU: STREAM",
     "rowwise_fraction": "fitted: softmax and layer norm against elementwise kernels",
-    "stream_power_fraction": "assumed: memory-bound kernels draw 50 to 70% of a card's limit (Zeus's recordings "
-    "of A40 and V100: DeepSpeech2 160 W, BERT 220 to 270 W)",
+    "stream_power_fraction": (
+        "assumed: memory-bound kernels draw 50 to 70% of a card's limit (Zeus's recordings of A40 and "
+        "V100: DeepSpeech2 160 W, BERT 220 to 270 W)"
+    ),
     "lane_tile_s": "fitted, with the rates",
     "unit_tile_s": "what a product of 4096 cubed leaves of the maximum on A100 and H100: 230 and 630 TFLOP/s",
-    "product_fraction": "convolution: cuDNN against cuBLAS, 0.6 to 0.8. Attention: FlashAttention-2 reaches up "
-    "to 230 of 312 TFLOP/s on A100 and 335 of 989 on H100, forward and backward (Dao 2023)",
+    "product_fraction": (
+        "convolution: cuDNN against cuBLAS, 0.6 to 0.8. Attention: FlashAttention-2 reaches up to 230 of "
+        "312 TFLOP/s on A100 and 335 of 989 on H100, forward and backward (Dao 2023)"
+    ),
     "cached_fraction": "assumed: of a tensor that fits in L2, the read hits and the write does not stay",
     "kernel_s": "idle between dependent kernels, 2 to 4 us (A100, H100)",
     "launch_s": "one ATen operation from Python with autograd, 6 to 14 us on current hosts; 4.2 us bare",

@@ -72,51 +72,74 @@ def cases() -> Iterable[Case]:
         yield Case(name=f"{rate:g}/h, notice saves all", job=job_of(rate, notice=1.0))
 
 
-def simulate(job: SpotJob, interval_s: float, chance: random.Random) -> tuple[float, float]:
-    """Held and wall seconds of one run, event by event."""
-    rate = job.interruptions_per_s
-    held_s = waited_s = done_s = durable_s = 0.0
-    next_loss_s = chance.expovariate(rate)  # on the clock of held time
+class Simulation:
+    """One run, event by event, on the clock of held time."""
 
-    def pass_time(length_s: float) -> bool:
+    def __init__(self, job: SpotJob, interval_s: float, chance: random.Random) -> None:
+        self.job = job
+        self.interval_s = interval_s
+        self.chance = chance
+        self.held_s = 0.0
+        self.waited_s = 0.0
+        self.done_s = 0.0
+        self.durable_s = 0.0
+        self.pending: tuple[float, float] | None = None  # work in a save, and when that will be durable
+        self.lost_at_s = chance.expovariate(job.interruptions_per_s)
+
+    def play(self) -> tuple[float, float]:
+        """Held and wall seconds until the end."""
+        while True:
+            self.done_s, self.pending = self.durable_s, None
+            restart = self.job.restart
+            is_alive = self.pass_time(restart.total_s if self.durable_s > 0 else restart.first_s)
+            while is_alive and self.done_s < self.job.work_s:
+                is_alive = self.stretch()
+            if is_alive or self.rescue():
+                return self.held_s, self.held_s + self.waited_s
+            if self.job.wait_s > 0:
+                self.waited_s += self.chance.expovariate(1 / self.job.wait_s)
+
+    def stretch(self) -> bool:
+        """One interval of work and its save; False if the instances are lost meanwhile."""
+        work_s = min(self.interval_s, self.job.work_s - self.done_s)
+        begun_s = self.held_s
+        if not self.pass_time(work_s):
+            self.done_s += self.held_s - begun_s
+            return False
+        self.done_s += work_s
+        durable_at_s = self.held_s + self.job.saving.durable_s
+        if not self.pass_time(self.job.saving.stall_s):
+            return False
+        self.pending = (self.done_s, durable_at_s)
+        self.settle()
+        return True
+
+    def rescue(self) -> bool:
+        """Lost: perhaps a save on notice; True if that completes the run."""
+        if self.done_s > self.durable_s and self.chance.random() < self.job.notice_saved_fraction:
+            self.durable_s = self.done_s
+            self.held_s += self.job.saving.durable_s
+            self.lost_at_s += self.job.saving.durable_s
+        return self.durable_s >= self.job.work_s
+
+    def pass_time(self, length_s: float) -> bool:
         """Let time pass; False if the instances are lost meanwhile."""
-        nonlocal held_s, next_loss_s
-        if held_s + length_s < next_loss_s:
-            held_s += length_s
-            return True
-        held_s = next_loss_s
-        next_loss_s += chance.expovariate(rate)
-        return False
+        is_alive = self.held_s + length_s < self.lost_at_s
+        self.held_s = self.held_s + length_s if is_alive else self.lost_at_s
+        if not is_alive:
+            self.lost_at_s += self.chance.expovariate(self.job.interruptions_per_s)
+        self.settle()
+        return is_alive
 
-    while True:
-        done_s = durable_s
-        is_alive = pass_time(job.restart.total_s if durable_s > 0 else job.restart.first_s)
-        pending: tuple[float, float] | None = None  # work in a save that is not durable yet, and when it is
-        while is_alive and done_s < job.work_s:
-            stretch_s = min(interval_s, job.work_s - done_s)
-            begun_s = held_s
-            is_alive = pass_time(stretch_s)
-            if pending and held_s >= pending[1]:
-                durable_s, pending = pending[0], None
-            if not is_alive:
-                done_s += held_s - begun_s
-                break
-            done_s += stretch_s
-            save_begun_s = held_s
-            is_alive = pass_time(job.saving.stall_s)
-            if is_alive:
-                pending = (done_s, save_begun_s + job.saving.durable_s)
-                if held_s >= pending[1]:
-                    durable_s, pending = pending[0], None
-        if is_alive:
-            return held_s, held_s + waited_s
-        if done_s > durable_s and chance.random() < job.notice_saved_fraction:
-            durable_s = done_s
-            held_s += job.saving.durable_s
-            next_loss_s += job.saving.durable_s
-        if durable_s >= job.work_s:
-            return held_s, held_s + waited_s
-        waited_s += chance.expovariate(1 / job.wait_s) if job.wait_s > 0 else 0.0
+    def settle(self) -> None:
+        """A save that has reached the disk counts."""
+        if self.pending and self.held_s >= self.pending[1]:
+            self.durable_s, self.pending = self.pending[0], None
+
+
+def simulate(job: SpotJob, interval_s: float, chance: random.Random) -> tuple[float, float]:
+    """Held and wall seconds of one run."""
+    return Simulation(job, interval_s, chance).play()
 
 
 def mean_held_s(job: SpotJob, interval_s: float, runs: int, seed: str) -> float:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from planner.spot.history import Change, MarketEstimate, changes_of, estimate_market
 
-
 _SLACK_S = 1e-6
 
 
@@ -53,7 +52,8 @@ class Pool:
 
 def read_pool(path: Path, begin_fraction: float = 0.0, end_fraction: float = 1.0) -> Pool:
     """The part of the record between two fractions of its length."""
-    rows = [(float(at) / 1e3, kind, name) for at, kind, name in csv.reader(path.open(encoding="utf-8"))]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [(float(at) / 1e3, kind, name) for at, kind, name in csv.reader(lines)]
     length_s = rows[-1][0]
     begin_s, end_s = begin_fraction * length_s, end_fraction * length_s
     up_since: dict[str, float] = {}
@@ -77,7 +77,7 @@ def read_pool(path: Path, begin_fraction: float = 0.0, end_fraction: float = 1.0
 
 
 def _with_seam(lives: list[Life], length_s: float) -> Pool:
-    """Joins lives at the end to lives at the beginning, and chains lives into slots: first lost, first back."""
+    """Joins the ends of the window, and chains lives into slots: the first lost is the first replaced."""
     starting = [index for index, one in enumerate(lives) if one.from_s == 0]
     ending = [index for index, one in enumerate(lives) if not one.is_lost]
     joined = dict(zip(ending, starting, strict=False))

@@ -97,12 +97,22 @@ class Compute:
         chip, traced = chip_of(config, hardware), self._traced(config.is_checkpointed)
         return 0.0 if chip is None or traced is None else traced.roofline_s(chip, config.micro_batch_size)
 
+    def host_fraction(self, config: TrialConfig, hardware: Hardware) -> float | None:
+        """Expected share of a micro batch that no faster chip shortens; None where nothing was measured."""
+        chip = chip_of(config, hardware)
+        if chip is None or not self.starts:
+            return None
+        setting = min(self.starts, key=lambda one: _penalty(one, config)).source.setting
+        mix = self.mixes[setting.is_checkpointed, setting.is_compiled]
+        return mix.host_share(chip, config.micro_batch_size)
+
     def _way(self, start: Start, config: TrialConfig, chip: Chip) -> Alone:
         """From a measured setting to ``config`` on ``chip``."""
         source, line = start.source, start.source.line
         technique = (source.setting.is_checkpointed, source.setting.is_compiled)
         size = config.micro_batch_size
-        micro_s, optimizer_s = start.micro_batch_s(size), line.optimizer_s
+        micro_s = start.micro_batch_s(size)
+        optimizer_s = line.fixed_s if source.setting.gpu_count == 1 else line.optimizer_s
         spreads = [line.log_spread(size, config.accumulation)]
         ground = Ground.LINE
         if start.chip != chip:

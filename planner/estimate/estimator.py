@@ -100,6 +100,14 @@ class Estimator:
         """Peak bytes of the fullest rank; ``high`` is the upper bound to be used for "fits"."""
         return self.capacity.peak_memory_bytes(config, hardware, self.confidence)
 
+    def host_fraction(self, config: TrialConfig, hardware: Hardware) -> float | None:
+        """Expected share of the step that is the host's or latency: a faster GPU would not shorten it.
+
+        Near 1 the step is host-bound, and its time depends on the machine's CPU more than on its GPU. None
+        where nothing was measured or the chip lacks the precision.
+        """
+        return self.compute.host_fraction(config, hardware)
+
     def _step_time_s(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
         setting = setting_of(config, hardware.gpu, hardware.vcpus)
         measured = self.exact.get((setting, config))

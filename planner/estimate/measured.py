@@ -30,7 +30,7 @@ by about this much from clocks, placement and temperature, which the steps of on
 
 _PRIOR_FIXED_SHARE = 0.05  # of a step, for the optimizer, where the phases were not measured
 _PRIOR_PER_MICRO_SHARE = 0.10  # of a micro batch, for launches and weight traffic
-_PRIOR_WEIGHT = 0.05  # share error at which the prior weighs as much as a 5% misfit
+_PRIOR_WEIGHT = 0.02  # a share that is off by 1 weighs as much as a misfit of 2%
 _SIZE_LOG_SPREAD = {True: 0.30, False: 0.15}  # per e-fold beyond the measured sizes: one size (True), several
 _COUNT_LOG_SPREAD = {True: 0.05, False: 0.01}  # the same of accumulation counts
 _GAP_LOG_SPREAD = 0.06  # per e-fold to the nearest measured size
@@ -189,6 +189,9 @@ def fit_line(measurements: Sequence[Measurement], expected_optimizer_s: float | 
     prior = np.array([fixed_share, micro_share, 1.0 - fixed_share - micro_share])
     found = _least_squares(rows / scale, prior)
     fixed_s, per_micro_s, per_sample_s = (float(one) for one in found / scale)
+    if len(set(counts)) == 1 and fixed_s > optimizer_s:  # one count cannot tell the two apart
+        per_micro_s += (fixed_s - optimizer_s) / float(counts[0])
+        fixed_s = optimizer_s
     logs = np.log(times / (fixed_s + counts * (per_micro_s + per_sample_s * sizes)))
     distinct = np.unique(sizes)
     medians = np.array([np.median(logs[sizes == one]) for one in distinct])

@@ -5,15 +5,16 @@ A micro batch of m samples takes, on one chip under one precision,
     t = H + S (m C / F + m B / W)                  without a trace
     t = (H^4 + (S G(m))^4)^(1/4)                   with one
 
-H is what no faster chip shortens (host, launch latency), F and W are the FLOP/s and bytes/s that the chip
-reaches (planner.estimate.chips), C / B is the workload's intensity in FLOP per byte, G is the traced time
-(planner.estimate.operations), and S the scale that makes the formula meet the measurements.
+H is what does not grow with the batch, taken for the host's and for launch latency, which no chip shortens;
+F and W are the FLOP/s and bytes/s that the chip reaches (planner.estimate.chips), C / B is the workload's
+intensity in FLOP per byte, G is the traced time (planner.estimate.operations), and S the scale that makes the
+formula meet the measurements.
 
 H, C/B and S are unknown. A grid over them carries a weight for each combination: a prior (host times of
 eager PyTorch, intensities of neural networks), times how well the combination explains every measured batch
-size, precision and chip. A single point leaves the prior; two batch sizes tell H; two precisions or two
-chips tell the intensity. A prediction is the weighted median over the grid of the *ratio* between target
-and source, applied to the source's own measured line, and its spread is the grid's.
+size, precision and chip. A single point leaves the prior; two batch sizes tell H; two precisions or two chips
+tell the intensity. A prediction is the weighted median over the grid of the *ratio* between target and
+source, applied to the source's own measured line, and its spread is the grid's.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ def infer(points: Sequence[Point], traced: TracedStep | None = None, *, is_train
     else:
         intensity = np.ones(1)
         host = traced.host_s * np.exp(TRACED_HOST_LOG_SPREAD * quantiles[1])
-    grid_i, grid_h = (one.ravel() for one in np.meshgrid(intensity, host, indexing="ij"))
-    base = np.stack([_base(one.chip, one.micro_batch_size, grid_i, traced) for one in points])
+    grid = [one.ravel() for one in np.meshgrid(intensity, host, indexing="ij")]
+    base = np.stack([_base(one.chip, one.micro_batch_size, grid[0], traced) for one in points])
     times = np.array([one.seconds for one in points])
     if traced is None:  # any scale: as likely to be 1% as 100% of what the points allow
         largest = np.min(times[:, None] / base, axis=0) * 1.15
@@ -127,16 +128,17 @@ def infer(points: Sequence[Point], traced: TracedStep | None = None, *, is_train
         sigmas = np.linspace(-3.0, 3.0, _SCALE_COUNT)
         scale = np.broadcast_to(np.exp(TRACED_SCALE_LOG_SPREAD * sigmas), (base.shape[1], _SCALE_COUNT))
         log_prior = np.broadcast_to(-0.5 * sigmas**2, scale.shape)
-    modelled = _joined(grid_h[:, None], scale[None] * base[:, :, None], traced)
+    modelled = _joined(grid[1][:, None], scale[None] * base[:, :, None], traced)
     misfit = np.log(times)[:, None, None] - np.log(modelled)
     score = log_prior - 0.5 * np.sum((misfit / POINT_LOG_NOISE) ** 2, axis=0)
     weight = np.exp(score - score.max())
     kept = weight > _KEPT_WEIGHT
+    over_scale = [np.broadcast_to(one[:, None], scale.shape)[kept] for one in grid]
     return Mix(
         weight=weight[kept] / weight[kept].sum(),
-        host_s=np.broadcast_to(grid_h[:, None], scale.shape)[kept],
+        host_s=over_scale[1],
         scale=scale[kept],
-        intensity=np.broadcast_to(grid_i[:, None], scale.shape)[kept],
+        intensity=over_scale[0],
         traced=traced,
     )
 

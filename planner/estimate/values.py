@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from catalogs.gpus import Gpu, Link
+
+_SIGMAS_AT_90 = 1.645  # half the width of a normal distribution's 90% interval
 
 
 class Basis(StrEnum):
@@ -24,6 +27,16 @@ class Estimate:
     expected: float
     high: float
     basis: Basis
+
+    @property
+    def mean(self) -> float:
+        """Of a log-normal distribution whose 90% interval this is: what the quantity costs on average.
+
+        ``expected`` is the median. Where costs are compared, an unsure estimate of a lower median can still
+        cost more on average.
+        """
+        sigma = math.log(self.high / self.low) / (2.0 * _SIGMAS_AT_90)
+        return self.expected * math.exp(0.5 * sigma * sigma)
 
     def scaled(self, factor: float) -> Estimate:
         """The estimate of ``factor`` (positive) times the quantity."""

@@ -115,7 +115,7 @@ def fit_workers(sources: Sequence[Source], compute: Compute, profile: WorkloadPr
         if one.setting.gpu_count > 1 and one.setting.parallelism is not Parallelism.SINGLE:
             groups.setdefault((one.setting.gpu, one.setting.parallelism), []).append(one)
     singles = tuple(one for one in compute.starts if one.source.setting.gpu_count == 1)
-    alone = replace(compute, starts=singles)
+    alone = replace(compute, starts=singles, _alone={})  # what it remembers is of all starts
     models = {}
     for key, group in groups.items():
         points = [point for one in group for point in _points(one, alone)]

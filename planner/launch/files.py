@@ -163,7 +163,10 @@ def _notes(run: RunPlan, gpu: Gpu) -> list[str]:
         "data files that the model file reads are not copied here",
     ]
     if run.offer.pricing is Pricing.SPOT:
-        notes.append("a spot instance can be taken away: let `PLANNER_OUTPUT` outlive it")
+        notes.append(
+            "a spot instance can be taken away, and train.py keeps the weights only at its end: save "
+            "checkpoints where it says so, and let `PLANNER_OUTPUT` outlive the instance"
+        )
     if gpu.compute_capability is not None and gpu.compute_capability < _OLDEST_CUDA_13:
         notes.append(
             "PyTorch's wheels for CUDA 13, the default from 2.11 on, and dstack's default image do not run "

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from planner.cost import PROVISIONING_S, SECONDS_PER_HOUR
 from planner.errors import PlannerError
 
-
 WAIT_S = 1800.0
-"""Mean time until capacity is found again, where nobody knows: 32 minutes in the record of 32 AWS p3 instances
-that Parcae (NSDI 2024) published, the only public one with replacements; 20 in its first half, 45 in its
-second. Providers publish nothing."""
+"""Mean time until capacity is found again, where nobody knows: the 30 minutes of the record of 32 AWS p3
+instances that Parcae (NSDI 2024) published, the only public one with replacements (12 in its first half, 52
+in its second). Providers publish nothing."""
 
-WAIT_FACTOR = 4.0
-"""The mean wait of a market may be this much shorter or longer than it was, as 5th and 95th percentile:
-between windows of that same record it differed by up to this factor."""
+WAIT_FACTOR = 6.0
+"""The mean wait may turn out this much shorter or longer, as 5th and 95th percentile. Chosen on that record:
+90% intervals for a later window, made from an earlier one, then hold 93% of the replayed runs; without, 69%
+(`python -m benchmarks.spot.replay`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalogs.offers import Offer
 from planner.cost import SECONDS_PER_HOUR, CostTerm, billed_s, hourly_usd
 from planner.estimate.values import Basis, Estimate
 from planner.spot.interval import best_interval_s
-from planner.spot.job import SpotJob
-from planner.spot.segments import Means, means
+from planner.spot.job import WAIT_FACTOR, SpotJob
+from planner.spot.segments import SMALL_EXPONENT, Means, means
 from planner.spot.spread import Spread, at_most, held_spread, quantile_s, wall_spread
 
-WORK_WEIGHTS = (0.185, 0.63, 0.185)
-"""Of the low, expected and high end of the work, taken as 5th, 50th and 95th percentile: the extended
-Pearson-Tukey approximation of Keefer and Bodily, Management Science 29(5), 1983."""
+PERCENTILE_WEIGHTS = (0.185, 0.63, 0.185)
+"""Of the 5th, 50th and 95th percentile, which stand for a distribution: the extended Pearson-Tukey
+approximation of Keefer and Bodily, Management Science 29(5), 1983. Low and high ends are the outer ones."""
+
+Cases = tuple[tuple[float, SpotJob], ...]
+"""Runs with their weights, which add up to 1."""
 
 MAX_EXPONENT = 30.0
 """Interruptions expected in one interval or restart beyond which a run makes no headway worth pricing."""
@@ -25,9 +28,10 @@ MAX_EXPONENT = 30.0
 class SpotOutcome:
     """A run on spot. Seconds and dollars are means unless the name says otherwise.
 
-    ``held_s`` and ``wall_s`` have the 10th and 90th percentile as low and high; so has ``cost_usd``, which is
-    the rent of the instances and nothing else. The percentiles cover the chance of interruptions and waits
-    and the interval of the work, not a market that changes its rate.
+    ``held_s`` and ``cost_usd``, the rent of the instances and nothing else, have the 10th and 90th percentile
+    as low and high, ``wall_s`` the 5th and 95th. They cover the chance of interruptions and the interval of
+    the work, ``wall_s`` and ``miss_probability`` also that the mean wait is known only to a factor
+    (`WAIT_FACTOR`). They do not cover a market whose interruption rate changes.
     """
 
     interval_s: float
@@ -83,24 +87,24 @@ def spot_outcome(
     if not makes_headway(job, interval_s):
         return None
     mean = means(job, interval_s)
-    cases = _cases(job, work)
-    held = tuple((weight, held_spread(one, interval_s)) for weight, one in cases)
-    wall = tuple((weight, wall_spread(one, interval_s)) for weight, one in cases)
+    cases = work_cases(job, work)
+    held = tuple((weight, held_spread(one, min(interval_s, one.work_s))) for weight, one in cases)
+    wall = wall_spreads(cases, interval_s)
     held_mean_s = _mean(cases, interval_s, is_wall=False)
     usd_per_s = hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
     rounding_s = rounding_per_holding_s(job, offer) * (mean.interruption_count + 1)
-    held_s = _spread_estimate(held, held_mean_s, work.basis)
+    held_s = _spread_estimate(held, held_mean_s, 0.1, work.basis)
     cost_usd = _shifted(held_s, rounding_s).scaled(usd_per_s)
     return SpotOutcome(
         interval_s=interval_s,
         means=mean,
         held_s=held_s,
-        wall_s=_spread_estimate(wall, _mean(cases, interval_s, is_wall=True), work.basis),
+        wall_s=_spread_estimate(wall, _mean(cases, interval_s, is_wall=True), 0.05, work.basis),
         cost_usd=cost_usd,
         miss_probability=None if deadline_s is None else max(0.0, 1 - at_most(wall, deadline_s)),
         break_even_discount_fraction=break_even_discount(job, interval_s, on_demand, rounding_s),
         discount_fraction=_discount(offer, on_demand),
-        terms=_terms(mean, rounding_s, usd_per_s, cost_usd),
+        terms=_terms(mean, usd_per_s, cost_usd),
     )
 
 
@@ -138,7 +142,7 @@ def rounding_per_holding_s(job: SpotJob, offer: Offer) -> float:
     """Mean seconds that the billing increment adds to one holding of exponential length."""
     increment_s = float(offer.billing_increment_s)
     exponent = job.interruptions_per_s * increment_s
-    if exponent < 1e-6:
+    if exponent < SMALL_EXPONENT:
         return increment_s / 2
     return -increment_s / math.expm1(-exponent) - 1 / job.interruptions_per_s
 
@@ -157,24 +161,44 @@ def _pays_at(job: SpotJob, rate_per_s: float, discount_fraction: float) -> bool:
     return means(at_rate, interval_s).held_s * (1 - discount_fraction) < on_demand_held_s(job)
 
 
-def _cases(job: SpotJob, work: Estimate) -> tuple[tuple[float, SpotJob], ...]:
+def work_cases(job: SpotJob, work: Estimate) -> Cases:
+    """The run at the low, expected and high end of its work, weighted; one case where they are the same."""
     if work.low == work.high:
         return ((1.0, job),)
     ends = (work.low, work.expected, work.high)
-    return tuple((weight, job.with_work(one)) for weight, one in zip(WORK_WEIGHTS, ends, strict=True))
+    return tuple((weight, job.with_work(one)) for weight, one in zip(PERCENTILE_WEIGHTS, ends, strict=True))
 
 
-def _mean(cases: tuple[tuple[float, SpotJob], ...], interval_s: float, *, is_wall: bool) -> float:
+def _mean(cases: Cases, interval_s: float, *, is_wall: bool) -> float:
     found = [(weight, means(one, min(interval_s, one.work_s))) for weight, one in cases]
     return math.fsum(weight * (one.wall_s if is_wall else one.held_s) for weight, one in found)
 
 
-def _spread_estimate(spreads: tuple[tuple[float, Spread], ...], mean_s: float, basis: Basis) -> Estimate:
-    low_s, high_s = quantile_s(spreads, 0.1), quantile_s(spreads, 0.9)
+def wall_spreads(cases: Cases, interval_s: float) -> tuple[tuple[float, Spread], ...]:
+    """Of the wall time, each case with the waits that the market may turn out to have."""
+    return tuple(
+        (case_weight * wait_weight, wall_spread(replace(one, wait_s=wait_s), min(interval_s, one.work_s)))
+        for case_weight, one in cases
+        for wait_weight, wait_s in wait_cases(one.wait_s)
+    )
+
+
+def wait_cases(wait_s: float) -> tuple[tuple[float, float], ...]:
+    """Mean waits to reckon with, weighted as the 5th, 50th and 95th percentile."""
+    if wait_s == 0:
+        return ((1.0, 0.0),)
+    ends = (wait_s / WAIT_FACTOR, wait_s, wait_s * WAIT_FACTOR)
+    return tuple(zip(PERCENTILE_WEIGHTS, ends, strict=True))
+
+
+def _spread_estimate(
+    spreads: tuple[tuple[float, Spread], ...], mean_s: float, tail: float, basis: Basis
+) -> Estimate:
+    low_s, high_s = quantile_s(spreads, tail), quantile_s(spreads, 1 - tail)
     return Estimate(low=min(low_s, mean_s), expected=mean_s, high=max(high_s, mean_s), basis=basis)
 
 
-def _terms(mean: Means, rounding_s: float, usd_per_s: float, cost: Estimate) -> tuple[CostTerm, ...]:
+def _terms(mean: Means, usd_per_s: float, cost: Estimate) -> tuple[CostTerm, ...]:
     """The rent by what the instances do; the spread is the last term's, so that bounds add up as well."""
     parts = (
         ("training", mean.work_s, "steps x step time x price x instances"),

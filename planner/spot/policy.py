@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from catalogs.offers import Offer
@@ -17,7 +17,14 @@ from planner.estimate.values import Estimate
 from planner.spot.interval import best_interval_s
 from planner.spot.job import SpotJob
 from planner.spot.market import PoissonMarket
-from planner.spot.outcome import WORK_WEIGHTS, on_demand_held_s, spot_outcome
+from planner.spot.outcome import (
+    PERCENTILE_WEIGHTS,
+    makes_headway,
+    on_demand_held_s,
+    spot_outcome,
+    wait_cases,
+    work_cases,
+)
 from planner.spot.simulation import Run, run_with_fallback
 
 PLAY_COUNT = 400
@@ -53,7 +60,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOutcome:
-    """One policy. Dollars and seconds have the 10th and 90th percentile as low and high."""
+    """One policy. Dollars have the 10th and 90th percentile as low and high, wall time the 5th and 95th."""
 
     policy: Policy
     cost_usd: Estimate  # rent only
@@ -157,7 +164,7 @@ def _on_demand(
     late = 0.0
     if deadline_s is not None:
         ends = (wall_s.low, wall_s.expected, wall_s.high)
-        late = sum(weight for weight, one in zip(WORK_WEIGHTS, ends, strict=True) if one > deadline_s)
+        late = sum(weight for weight, one in zip(PERCENTILE_WEIGHTS, ends, strict=True) if one > deadline_s)
     return PolicyOutcome(
         policy=Policy.ON_DEMAND,
         cost_usd=Estimate(
@@ -197,11 +204,11 @@ def _fallback(
 ) -> PolicyOutcome:
     spot, on_demand = offers
     deadline_s, interval_s = times_s
-    ends = (work_s.low, work_s.expected, work_s.high)
     runs = [
-        _play(job.with_work(work), min(interval_s, work), deadline_s, f"{seed} {index} {number}")
-        for index, (weight, work) in enumerate(zip(WORK_WEIGHTS, ends, strict=True))
-        for number in range(round(weight * PLAY_COUNT))
+        _play(replace(one, wait_s=wait_s), min(interval_s, one.work_s), deadline_s, f"{seed} {number}")
+        for work_weight, one in work_cases(job, work_s)
+        for wait_weight, wait_s in wait_cases(job.wait_s)
+        for number in range(max(1, round(work_weight * wait_weight * PLAY_COUNT)))
     ]
     costs_usd = [_rent_usd(one, spot, on_demand, count) for one in runs]
     walls_s = [one.wall_s for one in runs]
@@ -209,8 +216,8 @@ def _fallback(
     held_s = on_demand_s + sum(sum(one.spot_held_s) for one in runs)
     return PolicyOutcome(
         policy=Policy.SPOT_WITH_FALLBACK,
-        cost_usd=_estimate(costs_usd, work_s),
-        wall_s=_estimate(walls_s, work_s),
+        cost_usd=_estimate(costs_usd, 0.1, work_s),
+        wall_s=_estimate(walls_s, 0.05, work_s),
         miss_probability=sum(one > deadline_s for one in walls_s) / len(walls_s),
         on_demand_fraction=on_demand_s / held_s,
     )
@@ -229,7 +236,7 @@ def _rent_usd(run: Run, spot: Offer, on_demand: Offer, count: int) -> float:
     return hours_usd / SECONDS_PER_HOUR
 
 
-def _estimate(values: list[float], work_s: Estimate) -> Estimate:
+def _estimate(values: list[float], tail: float, work_s: Estimate) -> Estimate:
     mean = statistics.fmean(values)
-    tenths = statistics.quantiles(values, n=10)
-    return Estimate(low=min(tenths[0], mean), expected=mean, high=max(tenths[-1], mean), basis=work_s.basis)
+    parts = statistics.quantiles(values, n=round(1 / tail))
+    return Estimate(low=min(parts[0], mean), expected=mean, high=max(parts[-1], mean), basis=work_s.basis)

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 from planner.spot.job import SpotJob
 
+SMALL_EXPONENT = 1e-4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segments:
@@ -95,7 +97,7 @@ def retried_s(rate_per_s: float, length_s: float) -> float:
 def mean_until_interrupted_s(rate_per_s: float, length_s: float) -> float:
     """Mean time that an attempt of ``length_s`` had run when it was interrupted."""
     exponent = rate_per_s * length_s
-    if exponent < 1e-4:  # the difference of two large terms below; the series has no such trouble
+    if exponent < SMALL_EXPONENT:  # the difference of two large terms below; the series has no such trouble
         return length_s * (0.5 - exponent / 12)
     return 1 / rate_per_s - length_s / math.expm1(exponent)
 

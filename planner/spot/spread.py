@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from planner.spot.job import SpotJob
 from planner.spot.segments import Segments, means, segments_of
 
-BIN_COUNT = 8192
+BIN_COUNT = 4096
 _DEVIATIONS = 12  # of the standard deviation that the grid reaches beyond the mean
+
+TINY = 1e-7
 
 _Floats = NDArray[np.float64]
 _Complex = NDArray[np.complex128]
@@ -94,7 +96,7 @@ def _spread(job: SpotJob, interval_s: float, wait_s: float) -> Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grid:
-    """Transforms of elementary times on the grid; each keeps its mean to a small part of a bin."""
+    """Transforms of elementary times on the grid; each keeps its mean."""
 
     bin_s: float
 
@@ -108,23 +110,31 @@ class _Grid:
 
     def interrupted(self, rate_per_s: float, length_s: float) -> _Complex:
         """How long an attempt of ``length_s`` had run when it was interrupted."""
-        if rate_per_s * length_s < 1e-9:
-            return self._of(np.clip(self._edges() / max(length_s, 1e-9), 0.0, 1.0))
-        until = np.clip(self._edges(), 0.0, length_s)
-        return self._of(np.expm1(-rate_per_s * until) / math.expm1(-rate_per_s * length_s))
+        if length_s < TINY:
+            return self.exactly(0.0)
+        times = self._times()
+        within = np.minimum(times, length_s)
+        if rate_per_s * length_s < TINY:  # as good as uniform
+            integral = within**2 / (2 * length_s)
+        else:
+            share = math.expm1(-rate_per_s * length_s)
+            integral = (-np.expm1(-rate_per_s * within) / rate_per_s - within) / share
+        return self._of(integral + (times - within))
 
     def waiting(self, mean_s: float) -> _Complex:
         """An exponential time."""
-        if mean_s < self.bin_s / 100:
-            return self.exactly(mean_s)
-        return self._of(-np.expm1(-np.clip(self._edges(), 0.0, None) / mean_s))
+        if mean_s < TINY:
+            return self.exactly(0.0)
+        times = self._times()
+        return self._of(times + mean_s * np.expm1(-times / mean_s))
 
-    def _edges(self) -> _Floats:
-        return (np.arange(BIN_COUNT + 1) - 0.5) * self.bin_s
+    def _times(self) -> _Floats:
+        return np.asarray(np.arange(BIN_COUNT + 1) * self.bin_s, dtype=np.float64)
 
-    @staticmethod
-    def _of(cumulative: _Floats) -> _Complex:
-        return np.asarray(np.fft.rfft(np.diff(cumulative)))
+    def _of(self, integral: _Floats) -> _Complex:
+        """From the integral of a cumulative distribution: each bin's share, split so that the mean stays."""
+        padded = np.concatenate(([0.0], integral))
+        return np.asarray(np.fft.rfft(np.diff(padded, n=2) / self.bin_s))
 
 
 def _segment(job: SpotJob, one: Segments, grid: _Grid, restart: _Complex) -> _Complex:

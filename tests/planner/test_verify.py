@@ -235,6 +235,17 @@ def test_a_watch_in_a_loop_needs_one_line_and_says_a_thing_once(tmp_path: Path) 
     assert again.verdict() == watch.verdict
 
 
+def test_a_bill_that_pauses_drive_up_is_said_once_though_the_steps_are_as_stated() -> None:
+    said: list[str] = []
+    clock = Clock()
+    watch = Watch(make_run_plan(), say=said.append, clock=clock)
+    for look in range(100):
+        clock.now_s += 5.0 if look < 20 else 7.0
+        watch.add([0.5] * 10)
+    assert [text.splitlines()[0].split(":")[0] for text in said] == ["The speed is as stated"] * 2
+    assert "above the stated $3.48 to $3.84" in said[1]
+
+
 def test_measured_step_times_are_taken_by_their_median_and_with_their_loss(tmp_path: Path) -> None:
     clock = Clock()
     watch = Watch(make_run_plan(), log=tmp_path / "log.jsonl", step=1000, say=lambda _: None, clock=clock)

@@ -1,4 +1,4 @@
-"""Real Ray clusters on this machine: ``ray start`` with ports and directories of their own, ended by their ids."""
+"""Real Ray clusters on this machine: ``ray start`` with ports and directories of their own."""
 
 import os
 import random
@@ -41,7 +41,7 @@ def started(auth, *, node_count=1, has_dashboard=False):
             yield Head(address, f"http://127.0.0.1:{dashboard_port}" if has_dashboard else None)
         finally:
             for process in reversed(processes):
-                process.kill()  # its reaper ends the node's processes; on SIGTERM they are given half a minute
+                process.kill()  # its reaper ends the node; on SIGTERM it would take half a minute
                 process.wait(timeout=30)
                 process.stdout.close()
 

@@ -199,7 +199,6 @@ def test_stopping_sends_idle_workers_home(late):
         if late:
             await asyncio.sleep(0)
         found = await broker.next_order(epoch)
-        await broker.bye()
         await stopping
         return found
 

@@ -1,4 +1,4 @@
-"""Faults of real workers under DDP and FSDP2: each ends as a Failure with its reason, and the next trial is right.
+"""Faults of real workers: each ends as a Failure with its reason, and the next trial is right.
 
 The model in ``faulty/`` misbehaves on the last of two ranks while the first waits for it in a collective.
 """

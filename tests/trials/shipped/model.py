@@ -1,4 +1,4 @@
-"""Needs what lies beside it: a module, data by a relative path. Beside it lie names that could shadow others."""
+"""Needs a module beside it and data by a relative path; beside it lie names that could shadow others."""
 
 import random
 from pathlib import Path

@@ -1,0 +1,179 @@
+"""The closed forms of planner/spot against replays of real preemptions.
+
+Run: python -m benchmarks.spot.replay [DATA] [--runs 600]    (DATA: the folder with spot/p3trace.csv)
+
+Prints, for runs on one to sixteen instances, the expected billed time against the mean of replays, with the
+rate taken from the whole record and with the rate of its first half held against its second; what the chosen
+interval costs beyond the best of a grid; and how often intervals made in one window hold in another.
+"Own slot" is one instance that waits for its own replacement; "pool" is any so many of those that are up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.estimate.scores import default_data
+from benchmarks.spot.trace import Pool, PoolMarket, SlotMarket, read_pool
+from planner.spot.history import replacement_wait_s
+from planner.spot.interval import best_interval_s
+from planner.spot.job import Restart, Saving, SpotJob
+from planner.spot.outcome import wait_cases
+from planner.spot.segments import means
+from planner.spot.simulation import Run, run_on_spot
+from planner.spot.spread import held_spread, quantile_s, wall_spread
+
+HOUR_S = 3600.0
+POOL_TARGET = 32
+RESTART = Restart(provisioning_s=150.0, set_up_s=60.0, load_s=30.0)
+SAVE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A run to be replayed; ``is_slot`` for one instance with its own replacement."""
+
+    instance_count: int
+    work_s: float
+    is_slot: bool = False
+
+    @property
+    def name(self) -> str:
+        """For the table."""
+        where = "own slot" if self.is_slot else f"pool of {self.instance_count}"
+        return f"{where}, {self.work_s / HOUR_S:g} h of work"
+
+
+def job_in(pool: Pool, case: Case) -> SpotJob:
+    """The run as someone would plan it who knows this part of the record."""
+    estimate = pool.estimate(case.instance_count)
+    wait_s = estimate.wait_s
+    if case.is_slot:
+        wait_s = replacement_wait_s(pool.changes(), pool.length_s, POOL_TARGET) or 0.0
+    return SpotJob(
+        work_s=case.work_s,
+        restart=RESTART,
+        saving=Saving.synchronous(SAVE_S),
+        interruptions_per_s=estimate.interruptions_per_s,
+        wait_s=wait_s,
+    )
+
+
+def replays(pool: Pool, case: Case, job: SpotJob, interval_s: float, runs: int) -> list[Run]:
+    """Runs from random starts; the clock of each begins when its instances are there."""
+    found = []
+    for number in range(runs):
+        chance = random.Random(f"{case.name} {number}")
+        start_s = chance.uniform(0, pool.length_s)
+        if case.is_slot:
+            market: SlotMarket | PoolMarket = SlotMarket(pool, chance.randrange(len(pool.slots)), start_s)
+        else:
+            market = PoolMarket(pool, case.instance_count, start_s, chance)
+        first_s = market.available_at_s(0.0)
+        run = run_on_spot(job, interval_s, market, chance)
+        found.append(replace(run, wall_s=run.wall_s - first_s))
+    return found
+
+
+def held_s(runs: Iterable[Run]) -> list[float]:
+    """Seconds on the bill, by run."""
+    return [sum(one.spot_held_s) for one in runs]
+
+
+def print_billed(pool: Pool, first: Pool, second: Pool, cases: list[Case], runs: int) -> None:
+    """Expected billed time against the mean of replays."""
+    print(f"{'run':26} {'rate':>7} {'expected':>9} {'replayed':>9} {'error':>7}   first half for the second")
+    for case in cases:
+        texts = []
+        for known, played in ((pool, pool), (first, second)):
+            job = job_in(known, case)
+            interval_s = best_interval_s(job)
+            expected_s = means(job, interval_s).held_s
+            mean_s = statistics.fmean(held_s(replays(played, case, job, interval_s, runs)))
+            rate = job.interruptions_per_s * HOUR_S
+            texts.append(
+                f"{rate:5.2f}/h {expected_s / HOUR_S:7.2f} h {mean_s / HOUR_S:7.2f} h "
+                f"{expected_s / mean_s - 1:+7.1%}"
+            )
+        print(f"{case.name:26} {texts[0]}   {texts[1]}")
+
+
+def print_intervals(pool: Pool, cases: list[Case], runs: int) -> None:
+    """Mean billed time of the chosen interval against the best of a grid, from the same starts."""
+    print(f"\n{'run':26} {'chosen':>8} {'best':>8} {'cost beyond the best':>20}")
+    for case in cases:
+        job = job_in(pool, case)
+        chosen_s = best_interval_s(job)
+        grid = {min(chosen_s * factor, job.work_s) for factor in (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)}
+        mean_s = {one: statistics.fmean(held_s(replays(pool, case, job, one, runs))) for one in grid}
+        best_s = min(mean_s, key=lambda one: mean_s[one])
+        print(
+            f"{case.name:26} {chosen_s:6.0f} s {best_s:6.0f} s {mean_s[chosen_s] / mean_s[best_s] - 1:+20.2%}"
+        )
+
+
+def coverage(known: Pool, played: Pool, case: Case, runs: int) -> tuple[float, float, float]:
+    """Share of replays within 90% intervals: billed, wall with the waits as known, wall as we state it."""
+    job = job_in(known, case)
+    interval_s = best_interval_s(job)
+    held = ((1.0, held_spread(job, interval_s)),)
+    plain = ((1.0, wall_spread(job, interval_s)),)
+    stated = tuple(
+        (weight, wall_spread(replace(job, wait_s=wait_s), interval_s))
+        for weight, wait_s in wait_cases(job.wait_s)
+    )
+    found = replays(played, case, job, interval_s, runs)
+    walls = [one.wall_s for one in found]
+    shares = []
+    for spreads, values in ((held, held_s(found)), (plain, walls), (stated, walls)):
+        low_s, high_s = quantile_s(spreads, 0.05), quantile_s(spreads, 0.95)
+        shares.append(sum(low_s <= one <= high_s for one in values) / len(values))
+    return shares[0], shares[1], shares[2]
+
+
+def print_coverage(path: Path, works_h: tuple[float, ...], runs: int) -> None:
+    """Coverage of intervals that are made in one window and held against another."""
+    later: list[tuple[float, float, float]] = []
+    earlier: list[tuple[float, float, float]] = []
+    for parts in (2, 3, 4):
+        pools = [read_pool(path, index / parts, (index + 1) / parts) for index in range(parts)]
+        for known, played in itertools.permutations(range(parts), 2):
+            for work_h in works_h:
+                case = Case(instance_count=1, work_s=work_h * HOUR_S, is_slot=True)
+                found = coverage(pools[known], pools[played], case, runs)
+                (later if played > known else earlier).append(found)
+    print("\n90% intervals made in one window (half, third, quarter), held against replays in another")
+    for name, rows in (("a later window", later), ("any window", later + earlier)):
+        billed, plain, stated = (statistics.fmean(column) for column in zip(*rows, strict=True))
+        print(f"{name:16} billed {billed:4.0%}   wall, wait as it was {plain:4.0%}   stated {stated:4.0%}")
+    print(
+        f"{'worst pair':16} {'':11}   {'':23}   wall as stated {min(row[2] for row in later + earlier):4.0%}"
+    )
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="?", type=Path, default=default_data())
+    parser.add_argument("--runs", type=int, default=600)
+    arguments = parser.parse_args()
+    path = arguments.data / "spot" / "p3trace.csv"
+    if not path.exists():
+        raise SystemExit(f"{path}: not there; give the folder that has spot/p3trace.csv (JF-D/Parcae)")
+    pool, first, second = read_pool(path), read_pool(path, 0.0, 0.5), read_pool(path, 0.5, 1.0)
+    cases = [Case(instance_count=1, work_s=hours * HOUR_S, is_slot=True) for hours in (1, 3, 6)]
+    cases += [
+        Case(instance_count=count, work_s=hours * HOUR_S) for count in (1, 4, 8, 16) for hours in (1, 3, 6)
+    ]
+    print_billed(pool, first, second, cases, arguments.runs)
+    print_intervals(pool, cases, arguments.runs)
+    print_coverage(path, (1.0, 3.0, 6.0), arguments.runs // 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from catalogs.gpus import load_gpus
+from planner.estimate import Basis, Hardware, fit
+from tests.builders import GIB, make_config, make_failure, make_measurement, make_profile, make_trace
+from trials.trial import Parallelism, Precision
+
+GPUS = load_gpus()
+L4 = make_config("L4-24GB")
+MIB = 1024**2
+
+
+def on(name: str) -> Hardware:
+    return Hardware(gpu=GPUS[name], link=GPUS[name].link)
+
+
+def measured(size: int, peak: int):  # type: ignore[no-untyped-def]
+    return make_measurement(replace(L4, micro_batch_size=size), peak_memory_bytes=peak)
+
+
+def test_a_measured_peak_is_itself_with_a_small_margin() -> None:
+    found = fit([measured(8, 6 * GIB)], gpus=GPUS).peak_memory_bytes(L4, on("L4-24GB"))
+
+    assert found is not None
+    assert found.basis is Basis.MEASURED
+    assert found.expected == 6 * GIB
+    assert 6 * GIB < found.high < 6.5 * GIB
+
+
+def test_two_sizes_give_every_other_exactly() -> None:
+    estimator = fit([measured(2, 3 * GIB), measured(8, 6 * GIB)], gpus=GPUS)
+
+    found = estimator.peak_memory_bytes(replace(L4, micro_batch_size=16), on("L4-24GB"))
+
+    assert found is not None
+    assert found.basis is Basis.INTERPOLATED
+    assert found.expected == pytest.approx(10 * GIB)
+    assert found.high > found.expected
+
+
+def test_one_size_leaves_the_slope_open() -> None:
+    found = fit([measured(8, 6 * GIB)], gpus=GPUS).peak_memory_bytes(
+        replace(L4, micro_batch_size=16), on("L4-24GB")
+    )
+
+    assert found is not None
+    assert found.low <= 6 * GIB
+    assert found.high >= 12 * GIB
+
+
+def test_another_chip_is_wider_than_the_measured_one() -> None:
+    estimator = fit([measured(2, 3 * GIB), measured(8, 6 * GIB)], gpus=GPUS)
+
+    here = estimator.peak_memory_bytes(replace(L4, micro_batch_size=4), on("L4-24GB"))
+    there = estimator.peak_memory_bytes(
+        replace(L4, gpu="A100-SXM4-80GB", micro_batch_size=4), on("A100-SXM4-80GB")
+    )
+
+    assert here is not None
+    assert there is not None
+    assert there.basis is Basis.PREDICTED
+    assert there.expected == pytest.approx(here.expected)
+    assert there.high > here.high
+
+
+def test_sharding_over_eight_workers_takes_the_state_off() -> None:
+    profile = make_profile(
+        parameter_count=500_000_000,
+        trainable_parameter_count=500_000_000,
+        block_count=24,
+        traces=(),
+    )
+    estimator = fit([measured(2, 9 * GIB), measured(4, 10 * GIB)], gpus=GPUS, profile=profile)
+    sharded = replace(L4, micro_batch_size=4, gpu_count=8, parallelism=Parallelism.FSDP2)
+    copied = replace(sharded, parallelism=Parallelism.DDP)
+
+    few, many = (estimator.peak_memory_bytes(one, on("L4-24GB")) for one in (sharded, copied))
+
+    assert few is not None
+    assert many is not None
+    state = 16 * 500_000_000
+    assert few.expected < 10 * GIB - 0.7 * state
+    assert many.expected > 10 * GIB  # the buckets of DDP
+
+
+def test_a_trace_alone_gives_a_peak_with_an_upper_margin() -> None:
+    traces = tuple(
+        make_trace(
+            micro_batch_size=size,
+            peak_bytes=16 * MIB + size * MIB,
+            peak_accumulating_bytes=20 * MIB + size * MIB,
+        )
+        for size in (2, 8)
+    )
+    estimator = fit([], gpus=GPUS, profile=make_profile(traces=traces))
+
+    found = estimator.peak_memory_bytes(replace(L4, micro_batch_size=4, accumulation=1), on("L4-24GB"))
+
+    assert found is not None
+    assert found.basis is Basis.PREDICTED
+    assert found.expected == pytest.approx(20 * MIB * 1.05, rel=0.02)  # fragmentation
+    assert found.high > 1.1 * found.expected
+
+
+def test_what_ran_out_of_memory_does_not_fit() -> None:
+    failed = make_failure(replace(L4, micro_batch_size=32))
+    estimator = fit([measured(2, 3 * GIB), measured(8, 6 * GIB)], gpus=GPUS, failures=[failed])
+
+    beyond = estimator.peak_memory_bytes(replace(L4, micro_batch_size=64), on("L4-24GB"))
+    other = estimator.peak_memory_bytes(
+        replace(L4, micro_batch_size=64, precision=Precision.BF16), on("L4-24GB")
+    )
+
+    assert beyond is not None
+    assert other is not None
+    assert beyond.high >= GPUS["L4-24GB"].memory_bytes
+    assert other.high > 0

@@ -1,0 +1,85 @@
+"""Step times against recordings by others, where the data lies beside the checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.estimate import fit_reference, llm_foundry_h100, neusight, transfer, zeus_choice
+from benchmarks.estimate.recorded import chips
+from benchmarks.estimate.scores import default_data, mape, worst_factor
+from catalogs.gpus import load_gpus
+from planner.estimate.chips import chip
+from planner.estimate.operations import roofline_s, work_of
+from planner.estimate.reference import reference
+from trials.trial import Precision
+
+
+@pytest.fixture
+def data() -> Path:
+    path = default_data()
+    if not path.is_dir():
+        pytest.skip(f"measured sets are not at {path}; set PLANNER_DATA")
+    return path
+
+
+def test_neusight_rows_from_traces_alone(data: Path) -> None:
+    gpus = load_gpus()
+    found = neusight.from_trace(neusight.runs(data), gpus)
+    rows = [row for _, row in found]
+
+    assert len(rows) == 80
+    assert mape(rows) < 0.089
+    assert max(abs(row.error_fraction) for row in rows) < 0.35
+    for run, row in found:
+        on = chip(gpus[run.gpu], Precision.FP32)
+        assert on is not None
+        assert row.predicted > roofline_s(work_of(run.trace), on)
+
+
+def test_mpt_on_h100_from_a100(data: Path) -> None:
+    gpus = load_gpus()
+    pairs = llm_foundry_h100.pairs(data).to_dict("records")
+    rows = [llm_foundry_h100.predicted(pair, gpus)[1] for pair in pairs]
+
+    assert len(rows) == 39
+    assert mape(rows) < 0.07
+    assert worst_factor(rows) < 1.3
+
+
+def test_between_gpus_by_the_chips_figures(data: Path) -> None:
+    gpus = chips()
+    recorded = [one for one in transfer.recordings(data) if one.dataset in ("neusight", "llm-foundry")]
+    found = transfer.predictions(recorded, gpus, has_peers=False)
+    by_dataset = {
+        name: [one.row for one in found if one.target.dataset == name] for name in ("neusight", "llm-foundry")
+    }
+
+    assert mape(by_dataset["neusight"]) < 0.13
+    assert mape(by_dataset["llm-foundry"]) < 0.14
+    assert all(worst_factor(rows) < 2.5 for rows in by_dataset.values())
+    for one in found:
+        assert one.source.gpu != one.target.gpu
+
+
+def test_choosing_a_gpu_after_measuring_another(data: Path) -> None:
+    ours = zeus_choice.regrets(data, zeus_choice.by_estimator)
+    baseline = zeus_choice.regrets(data, zeus_choice.by_geometric_mean)
+    mean, mean_baseline = (
+        sum(sum(mine) for mine in found.values()) / sum(len(mine) for mine in found.values())
+        for found in (ours, baseline)
+    )
+
+    assert mean < 0.08
+    assert mean < 0.8 * mean_baseline
+
+
+def test_the_shipped_rates_are_those_of_the_script(data: Path) -> None:
+    gpus, known = load_gpus(), reference()
+    found = fit_reference.fitted(
+        data, gpus["V100-PCIE-32GB"], fit_reference.CHIPS["V100-PCIE-32GB"], known.lane_tile_s
+    )
+
+    assert min(0.95, found.flop_per_s / 14.0e12) == pytest.approx(known.lane_fraction["7.0"], abs=0.01)
+    assert 250.0 / found.flop_per_s == pytest.approx(known.fp32_flop_j["Volta"], rel=0.01)

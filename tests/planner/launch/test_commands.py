@@ -1,0 +1,227 @@
+"""`planner launch-files` and `planner verify` over a study on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from catalogs.gpus import load_gpus
+from planner.codec import from_json, to_json
+from planner.commands import launch_files, verify
+from planner.commands.remeasure import looks_of
+from planner.commands.verify import VerifyFlags
+from planner.errors import PlannerError
+from planner.evidence import Look
+from planner.exits import Exit
+from planner.options import Output, Pricing
+from planner.reports.formats import duration, usd
+from planner.run_plan import RunPlan, load_run_plan
+from planner.search import distributions, params_of
+from planner.store import open_study
+from tests.builders import make_config, make_environment, make_measurement, make_profile, make_target
+from trials.source import hash_workload
+from trials.trial import Series
+
+MODEL = """
+import torch
+from parts import WIDTH
+
+def model():
+    return torch.nn.Linear(WIDTH, 1)
+
+def batch(size):
+    return torch.randn(size, WIDTH), torch.randn(size, 1)
+
+def loss(model, batch):
+    return torch.nn.functional.mse_loss(model(batch[0]), batch[1])
+"""
+CATALOG = """provider,instance_type,region,pricing,gpu,gpu_count,vcpus,memory_gib,price_usd_per_hour,as_of
+aws,g6.xlarge,us-east-1,on-demand,L4-24GB,1,4,16,{price},2025-06-01
+aws,g6.xlarge,us-east-1,spot,L4-24GB,1,4,16,0.30,2025-06-01
+"""
+CONFIG = make_config(micro_batch_size=8, accumulation=4)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A user's folder with a study in it."""
+
+    folder: Path
+
+    def pricing(self, price: float = 0.72) -> Pricing:
+        catalog = self.folder / "catalog.csv"
+        catalog.write_text(CATALOG.format(price=price))
+        return Pricing(
+            catalog=catalog,
+            prices=(),
+            providers=(),
+            regions=(),
+            gpus=(),
+            is_spot=False,
+            confidence=0.9,
+            provisioning_s=300.0,
+        )
+
+    def output(self, *, is_json: bool = False) -> Output:
+        return Output(
+            storage=f"sqlite:///{self.folder / 'study.db'}", out=self.folder / "report", is_json=is_json
+        )
+
+    def launch(self, rank: int = 1) -> Path:
+        folder = self.folder / "launch"
+        assert launch_files.run("linear", rank, self.pricing(), self.output(), folder) is Exit.PLAN
+        return folder
+
+    def verify(self, price: float = 0.72, *, is_json: bool = False, **changes: Any) -> Exit:
+        flags = VerifyFlags(
+            directory=self.folder / "launch", log=None, is_measured=False, address=None, wait="0s"
+        )
+        return verify.run(
+            "linear", replace(flags, **changes), self.pricing(price), self.output(is_json=is_json)
+        )
+
+    def log(self, run: RunPlan, step_s: float, look_count: int) -> None:
+        """Ten steps a look, from the start of the run."""
+        looks = [
+            Look(
+                begun_at_s=1e9,
+                at_s=1e9 + number * 10 * step_s,
+                step=number * 10,
+                step_count=10,
+                step_time_s=step_s,
+            )
+            for number in range(1, look_count + 1)
+        ]
+        output = self.folder / "launch" / "output"
+        output.mkdir(exist_ok=True)
+        text = "".join(to_json(one) + "\n" for one in looks)
+        (output / "log.jsonl").write_text(text + to_json(looks[-1])[:20])  # its last line in the making
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    (tmp_path / "linear.py").write_text(MODEL)
+    (tmp_path / "parts.py").write_text("WIDTH = 4\n")
+    workload = hash_workload(tmp_path / "linear.py")
+    study = open_study(f"sqlite:///{tmp_path / 'study.db'}", workload, "linear-study")
+    study.remember(profile=make_profile(), target=make_target(samples=320_000), notes=(), exclusions=())
+    environment = make_environment(torch="2.13.0+cu130", ray="2.60.0", python="3.12.4")
+    measurement = make_measurement(CONFIG, step_time_s=0.5, environment=environment)
+    optuna_trial = study.ask(params_of(CONFIG), distributions(load_gpus()))
+    study.start(optuna_trial, CONFIG)
+    study.save(optuna_trial, measurement, 0.01, None)
+    study.close(optuna_trial.number, measurement, 1.0)
+    return Desk(tmp_path)
+
+
+def test_a_plan_becomes_a_folder(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = desk.launch()
+    run = load_run_plan(folder / "plan.json")
+    assert (run.study, run.rank, run.step_count) == ("linear-study", 1, 10_000)
+    assert run.sha256 == hash_workload(folder / "model" / "linear.py").sha256
+    assert (run.torch_version, run.ray_version, run.python_version) == ("2.13.0", "2.60.0", "3.12.4")
+    assert run.bill_usd(run.duration_s.expected, run.price_usd_per_hour) == pytest.approx(
+        run.total_usd.expected
+    )
+    assert run.fixed_usd == pytest.approx(0.01)  # the sweep
+    task = yaml.safe_load((folder / "skypilot.yaml").read_text())
+    assert task["resources"] == {
+        "infra": "aws/us-east-1",
+        "instance_type": "g6.xlarge",
+        "accelerators": {"L4": 1},
+        "use_spot": False,
+    }
+    assert "--python 3.12" in task["setup"]
+    assert (folder / "train.sh").stat().st_mode & 0o111
+    assert "# Rent " in (folder / "skypilot.yaml").read_text()
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1].startswith(
+        f"written: {folder}/ (LAUNCH.md, model/linear.py, model/parts.py"
+    )
+    assert "mind: data files that the model file reads are not copied here" in said.err
+
+
+def test_what_an_earlier_plan_left_is_not_launched_by_mistake(desk: Desk) -> None:
+    folder = desk.launch()
+    (folder / "train.dstack.yml").write_text("of another plan")
+    desk.launch()
+    assert "of another plan" not in (folder / "train.dstack.yml").read_text()
+
+
+def test_requirements_beside_the_model_file_go_along(desk: Desk) -> None:
+    (desk.folder / "requirements.txt").write_text("einops\n")
+    folder = desk.launch()
+    assert (folder / "requirements.txt").read_text() == "einops\n"
+    assert "uv pip install -r requirements.txt" in (folder / "skypilot.yaml").read_text()
+
+
+def test_a_rank_that_is_not_there_is_named(desk: Desk) -> None:
+    with pytest.raises(PlannerError, match=r"--plan 99: the study has plans 1 to \d; `planner report linear"):
+        desk.launch(99)
+
+
+def test_a_model_file_that_was_changed_since_is_not_launched(desk: Desk) -> None:
+    (desk.folder / "parts.py").write_text("WIDTH = 8\n")
+    with pytest.raises(PlannerError, match="has changed since it was measured; restore it"):
+        desk.launch()
+
+
+def test_a_run_as_stated(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    run = load_run_plan(desk.launch() / "plan.json")
+    desk.log(run, run.step_time_s.expected, 30)
+    capsys.readouterr()
+    assert desk.verify() is Exit.PLAN
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"plan {run.rank} of study linear-study"
+    assert lines[1].startswith(f"The speed is as stated: {duration(run.step_time_s.expected)} a step after ")
+    bill = usd(run.total_usd.expected)
+    assert lines[2].startswith(f"The bill is heading for {bill} ({bill}), against the stated $")
+    assert lines[3] == "The price is as planned: $0.720/h."
+
+
+def test_a_run_by_a_fifth_slower_and_a_dearer_price(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    run = load_run_plan(desk.launch() / "plan.json")
+    step_s = 1.2 * run.step_time_s.high
+    desk.log(run, step_s, 30)
+    capsys.readouterr()
+    assert desk.verify(0.9, is_json=True) is Exit.OFF_PLAN
+    said = capsys.readouterr()
+    verdict = json.loads(said.out)
+    assert (verdict["finding"], verdict["is_dearer"]) == ("slower than stated", True)
+    assert verdict["bill_usd"]["expected"] == pytest.approx(
+        0.01 + (300 + 10_000 * step_s) / 3600 * 0.9, abs=0.001
+    )
+    assert "The price has changed: $0.900/h, planned with $0.720/h." in said.err
+
+
+def test_what_cannot_be_verified_says_why(desk: Desk) -> None:
+    with pytest.raises(PlannerError, match="`planner launch-files STUDY` writes it"):
+        desk.verify()
+    folder = desk.launch()
+    with pytest.raises(PlannerError, match="name the run's log by --log, or measure again with --measure"):
+        desk.verify()
+    (folder / "log.jsonl").write_text('{"step": 1}\n')
+    with pytest.raises(PlannerError, match=r"log\.jsonl, line 1: cannot read Look"):
+        desk.verify(log=folder / "log.jsonl")
+    plan = from_json((folder / "plan.json").read_text(), RunPlan, where="plan")
+    (folder / "plan.json").write_text(to_json(replace(plan, study="other")))
+    with pytest.raises(PlannerError, match="is a plan of study other, not of linear-study"):
+        desk.verify()
+
+
+def test_a_measurement_becomes_looks_of_full_steps() -> None:
+    config = make_config(accumulation=9)
+    series = (
+        Series(accumulation=1, step_times_s=(1.0,) * 10),
+        Series(accumulation=3, step_times_s=(2.0, 2.2, 2.0)),
+    )
+    looks = list(looks_of(make_measurement(config, series=series)))
+    assert [one.step_time_s for one in looks] == pytest.approx([5.0, 5.5, 5.0])  # 2 s, and 6 more at 0.5 s
+    assert [one.at_s for one in looks] == pytest.approx([5.0, 10.5, 15.5])
+    assert [one.step for one in looks] == [1, 2, 3]
