@@ -44,10 +44,10 @@ def time_command(arguments: list[str], runs: int) -> tuple[list[float], list[str
     walls = []
     for _ in range(runs):
         begun_s = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "planner.cli", *arguments], capture_output=True, check=False)
+        subprocess.run([sys.executable, "-m", "planner", *arguments], capture_output=True, check=False)
         walls.append(time.perf_counter() - begun_s)
     probe = (
-        "import sys; from planner.cli import run; run(sys.argv[1:]); "
+        "import sys; from planner.__main__ import run; run(sys.argv[1:]); "
         "print([m for m in ('torch', 'ray', 'optuna', 'pandas') if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(

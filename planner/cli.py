@@ -1,18 +1,15 @@
-"""The command line: parse, call, exit code. What a command does stands in planner/commands.
+"""The command line: flags, and which command they go to. What a command does stands in planner/commands.
 
 A command's module is imported when it is called, so that `planner --help` imports no torch, ray or optuna.
 """
 
 from __future__ import annotations
 
-import sys
-import traceback
 from pathlib import Path
 
 import typer
 
 from planner import options as given
-from planner.exits import Exit
 from planner.target import TargetFlags, check_money, parse_duration_s
 
 app = typer.Typer(
@@ -155,6 +152,54 @@ def estimate(
 
 
 @app.command()
+def launch_files(
+    study: given.StudyArgument,
+    plan: given.PlanRank = 1,
+    directory: given.LaunchDirectory = Path("planner-launch"),
+    catalog: given.Catalog = None,
+    price: given.Prices = None,
+    provider: given.Providers = None,
+    region: given.Regions = None,
+    gpu: given.Gpus = None,
+    spot: given.Spot = None,
+    confidence: given.Confidence = 0.9,
+    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+    storage: given.Storage = None,
+) -> None:
+    """Write a plan as files that start it: torchrun, Ray job, KubeRay, SkyPilot, dstack."""
+    from planner.commands import launch_files as command
+
+    pricing = _pricing(catalog, price, provider, region, gpu, spot, confidence, provisioning_minutes)
+    output = given.Output(storage=storage, out=directory, is_json=False)
+    raise typer.Exit(command.run(study, plan, pricing, output, directory))
+
+
+@app.command()
+def verify(
+    study: given.StudyArgument,
+    directory: given.LaunchDirectory = Path("planner-launch"),
+    log: given.RunLog = None,
+    is_measured: given.Measure = False,
+    address: given.Address = None,
+    wait: given.Wait = "10m",
+    catalog: given.Catalog = None,
+    price: given.Prices = None,
+    storage: given.Storage = None,
+    json: given.Json = False,
+) -> None:
+    """Say whether a run that was launched keeps to its plan, and what the bill will be now."""
+    from planner.commands import verify as command
+
+    flags = command.VerifyFlags(
+        directory=directory, log=log, is_measured=is_measured, address=address, wait=wait
+    )
+    pricing = _pricing(catalog, price, None, None, None, None, 0.9, 5.0)
+    raise typer.Exit(
+        command.run(study, flags, pricing, given.Output(storage=storage, out=directory, is_json=json))
+    )
+
+
+@app.command()
 def studies(storage: given.Storage = None) -> None:
     """List the studies and what they hold."""
     from planner.commands import studies as command
@@ -176,47 +221,6 @@ def catalog(
     from planner.commands import catalog as command
 
     raise typer.Exit(command.run(_pricing(catalog, price, provider, region, gpu, spot, 0.9, 0.0), gpus))
-
-
-def main() -> None:
-    """The `planner` command: run it, and turn what goes wrong into a message and an exit code."""
-    sys.exit(run(sys.argv[1:]))
-
-
-def run(arguments: list[str]) -> int:
-    """The exit code of a command line; messages go to stderr."""
-    try:
-        code = app(arguments, prog_name="planner", standalone_mode=False)
-    except typer.Abort:
-        return Exit.INTERRUPTED
-    except KeyboardInterrupt:
-        print("planner: interrupted; every finished trial is saved", file=sys.stderr)
-        return Exit.INTERRUPTED
-    except BrokenPipeError:
-        return Exit.PLAN
-    except Exception as error:
-        return _failed(error)
-    return code if isinstance(code, int) else Exit.PLAN
-
-
-def _failed(error: Exception) -> int:
-    from catalogs.errors import CatalogError
-    from planner.errors import PlannerError
-    from trials.errors import TrialsError
-
-    if hasattr(error, "format_message"):  # a flag that the parser refused
-        print(f"planner: {error.format_message()}", file=sys.stderr)
-        return Exit.BAD_INPUT
-    if isinstance(error, PlannerError | CatalogError | TrialsError):
-        print(f"planner: {error}", file=sys.stderr)
-        return Exit.BAD_INPUT
-    traceback.print_exception(error, file=sys.stderr)
-    print(
-        "planner: this is our fault, not yours; please report it with the lines above. "
-        "Every finished trial is saved.",
-        file=sys.stderr,
-    )
-    return Exit.OUR_FAULT
 
 
 def _target(
@@ -258,7 +262,3 @@ def _pricing(
         confidence=confidence,
         provisioning_s=provisioning_minutes * 60,
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -122,3 +122,12 @@ OneGpu = Annotated[
     str, typer.Option(help="GPU type, as `planner catalog --gpus` names it.", show_default=False)
 ]
 GpuCount = Annotated[int, typer.Option(min=1, help="Number of GPUs in all.")]
+PlanRank = Annotated[int, typer.Option("--plan", min=1, help="The plan's rank in the report.")]
+LaunchDirectory = Annotated[Path, typer.Option(help="Folder of the launch files.")]
+RunLog = Annotated[
+    Path | None, typer.Option(help="Log of the run.", show_default="output/log.jsonl in the folder")
+]
+Measure = Annotated[
+    bool,
+    typer.Option("--measure", help="Measure the plan's configuration again on the cluster, without a log."),
+]

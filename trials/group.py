@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
-from trials.blackbox import Box
+from trials.blackbox import Box, box_folder
 from trials.broker import Broker, Ended, Order
 from trials.trial import Failure, FailureKind, Outcome, TrialConfig, Workload
 
@@ -189,7 +189,9 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
 
     os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(plan.schedule_limit_s)
     selectors = [{_NODE_LABEL: share.node_id} for share in plan.shares for _ in range(share.worker_count)]
-    with tempfile.TemporaryDirectory(prefix="planner-train-") as storage:
+    storage = box_folder(plan.token) / "train"  # removed with the boxes, by whoever ends this process
+    storage.mkdir(parents=True)
+    try:
         trainer = TorchTrainer(
             run_worker,
             train_loop_config={"plan": plan, "host": host},
@@ -203,7 +205,7 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
             ),
             run_config=RunConfig(
                 name=f"planner-{plan.token}",
-                storage_path=storage,
+                storage_path=str(storage),
                 # A crash costs its own trial only, so workers may be replaced as often as there are trials;
                 # whoever starts or awaits the group keeps the time.
                 failure_config=FailureConfig(max_failures=-1, controller_failure_limit=1),
@@ -211,11 +213,12 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
                 worker_runtime_env={"env_vars": {"OMP_NUM_THREADS": str(plan.cores_per_node)}},
             ),
         )
-        try:
-            trainer.fit()
-        except Exception as error:  # noqa: BLE001  (whatever Ray raises is the reason told)
-            cause = getattr(error, "controller_failure", error)
-            return str(cause).strip() or type(cause).__name__
+        trainer.fit()
+    except Exception as error:  # noqa: BLE001  (whatever Ray raises is the reason told)
+        cause = getattr(error, "controller_failure", error)
+        return str(cause).strip() or type(cause).__name__
+    finally:
+        shutil.rmtree(box_folder(plan.token), ignore_errors=True)
     return ""
 
 

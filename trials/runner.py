@@ -7,6 +7,7 @@ trial needs another shape.
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 import uuid
@@ -18,6 +19,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from trials.blackbox import box_folder
 from trials.broker import ANSWER_MARGIN_S, Ended, Order
 from trials.devices import DeviceGroup, Node
 from trials.discovery import free_counts, ignore, wait_for_devices
@@ -118,6 +120,7 @@ class _Crew:
         self._settings = settings
         self._plan: GroupPlan | None = None
         self._host: Any = None
+        self._token = ""
         self._seen: list[Measurement] = []
         self._trial_id = 0
         self._failed_starts: list[str] = []
@@ -151,6 +154,7 @@ class _Crew:
         host, self._host, self._plan = self._host, None, None
         if host is None or not ray.is_initialized():
             return
+        token, self._token = self._token, ""
         try:
             if not is_broken:
                 ray.get(host.stop.remote(), timeout=_STOP_LIMIT_S)
@@ -160,6 +164,7 @@ class _Crew:
             ray.kill(host)
             if is_broken:
                 free_orphans()
+            shutil.rmtree(box_folder(token), ignore_errors=True)  # this node's; other nodes' are a few lines
 
     def _ask(self, order: Order) -> Ended:
         limit_s = order.limit_s + ANSWER_MARGIN_S + 3 * order.restart_limit_s  # the broker keeps closer ones
@@ -254,7 +259,7 @@ class _Crew:
             scheduling_strategy=here,
             runtime_env={"env_vars": TRAIN_ENVIRONMENT},
         )(Host)
-        self._host = actor.remote(plan)
+        self._host, self._token = actor.remote(plan), plan.token
         try:
             return str(ray.get(self._host.start.remote(), timeout=self._settings.start_limit_s))
         except ray.exceptions.GetTimeoutError:

@@ -49,7 +49,7 @@ def submit(
     argv: Sequence[str],
     workload: Workload,
     *,
-    module: str = "planner.cli",
+    module: str = "planner",
     send: Mapping[str, Path] | None = None,
     fetch: Sequence[str] = (),
     python: str | None = None,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli import run
+from planner.__main__ import run
 from planner.exits import Exit
 
 MODEL = """

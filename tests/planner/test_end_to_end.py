@@ -48,7 +48,7 @@ class Runs:
         self.folder = folder
 
     def start(self, *flags: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "planner.cli", "sweep", str(self.model), "--budget", "50"]
+        command = [sys.executable, "-m", "planner", "sweep", str(self.model), "--budget", "50"]
         command += ["--storage", self.url, "--out", str(self.out), *flags]
         with (self.folder / "stderr.txt").open("a") as said:
             return subprocess.Popen(
@@ -124,7 +124,7 @@ def test_json_on_stdout_reports_on_disk_and_a_second_sweep_repeats_nothing(runs:
     again = runs.trials()
     assert again[:3] == first
     assert len({one.outcome.config for one in again}) == len(again) == 4
-    command = [sys.executable, "-m", "planner.cli", "report", "tiny", "--storage", runs.url]
+    command = [sys.executable, "-m", "planner", "report", "tiny", "--storage", runs.url]
     command += ["--budget", "0.0000001"]
     report = subprocess.run(command, capture_output=True, text=True, cwd=runs.folder, check=False)
     assert report.returncode == Exit.NOTHING_FITS, report.stderr

@@ -1,0 +1,55 @@
+"""The `planner` command: run it, and turn what goes wrong into a message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import typer
+
+from catalogs.errors import CatalogError
+from planner.cli import app
+from planner.errors import PlannerError
+from planner.exits import Exit
+from trials.errors import TrialsError
+
+
+def main() -> None:
+    """The command and its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of a command line; messages go to stderr."""
+    try:
+        code = app(arguments, prog_name="planner", standalone_mode=False)
+    except typer.Abort:
+        return Exit.INTERRUPTED
+    except KeyboardInterrupt:
+        print("planner: interrupted; every finished trial is saved", file=sys.stderr)
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        return Exit.PLAN
+    except Exception as error:
+        return _failed(error)
+    return code if isinstance(code, int) else Exit.PLAN
+
+
+def _failed(error: Exception) -> int:
+    if hasattr(error, "format_message"):  # a flag that the parser refused
+        print(f"planner: {error.format_message()}", file=sys.stderr)
+        return Exit.BAD_INPUT
+    if isinstance(error, PlannerError | CatalogError | TrialsError):
+        print(f"planner: {error}", file=sys.stderr)
+        return Exit.BAD_INPUT
+    traceback.print_exception(error, file=sys.stderr)
+    print(
+        "planner: this is our fault, not yours; please report it with the lines above. "
+        "Every finished trial is saved.",
+        file=sys.stderr,
+    )
+    return Exit.OUR_FAULT
+
+
+if __name__ == "__main__":
+    main()
