@@ -144,9 +144,8 @@ def main() -> None:
     )
     print(leave_one_group_out(rows).line())
     alone = from_trace(data, gpus)
-    print(
-        f"\nfrom the trace alone, {len(alone)} rows of one node: {mape(alone):.1%}, worst {worst_factor(alone):.2f}x"
-    )
+    error, worst = mape(alone), worst_factor(alone)
+    print(f"\nfrom the trace alone, {len(alone)} rows of one node: {error:.1%}, worst {worst:.2f}x")
     print(leave_one_group_out(alone).line())
 
 
