@@ -2,8 +2,9 @@
 
     python -m benchmarks.trial_overhead [--trials 100] [--fits 3]
 
-Three numbers per world size. *Empty*: a trial that does nothing, from the call to the answer. *Real*: a trial of a small model by `trials.measure`, its wall time less its steps (building the model counts as
-overhead here). *Fresh fit*: Ray Train's default way for the same nothing.
+Three numbers per world size. *Empty*: a trial that does nothing, from the call to the answer. *Real*: a trial
+of a small model by `trials.measure`, its wall time less its steps, so that building the model counts as
+overhead. *Fresh fit*: Ray Train's default way for the same nothing.
 """
 
 from __future__ import annotations

@@ -63,12 +63,16 @@ class Chooser:
                     tied=(),
                 )
                 for (config, peak), time in times
-            ]
+            ],
+            self.candidates.ruled_out.measured,
         )
 
 
-def _best(choices: list[Choice]) -> Choice:
-    measured = [one for one in choices if one.step_time_s.basis is Basis.MEASURED]
+def _best(choices: list[Choice], tried: frozenset[TrialConfig]) -> Choice:
+    """``tried`` have a trial; where it was on this hardware, the time is not a prediction."""
+    measured = [
+        one for one in choices if one.config in tried and one.step_time_s.basis is not Basis.PREDICTED
+    ]
     if measured:
         to_beat_s = min(one.step_time_s.expected for one in measured)
         contenders = [one for one in choices if one in measured or one.step_time_s.high < to_beat_s]

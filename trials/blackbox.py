@@ -84,8 +84,7 @@ def box_folder(token: str) -> Path:
 
 def read_boxes(folder: Path) -> tuple[Box, ...]:
     """The boxes that earlier processes of this run left on this node."""
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
-    return tuple(box for box in (_read(one) for one in files) if box is not None)
+    return tuple(box for box in map(_read, sorted(folder.glob("rank*"))) if box is not None)
 
 
 def kernel_kills() -> int:

@@ -16,7 +16,7 @@ from trials.postmortem import explain_loss
 from trials.trial import Failure, FailureKind, Outcome, TrialConfig
 
 ANSWER_MARGIN_S = 20.0  # beyond a trial's own limit, for a worker that was ended at the limit to be noticed
-_RESTARTS_MAX = 2  # of a group that dies before a trial has begun
+_RESTARTS_MAX = 2  # of a group that dies before a trial has begun, or before it says hello
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +59,16 @@ class Broker:
         self._epoch = 0
         self._is_stopped = False
         self._is_recovering = False
+        self._loss_count = 0  # since the last hello
         self._lost: dict[int, str] = {}
         self._flight: _Flight | None = None
 
     # -- the driver -----------------------------------------------------------------------------
 
-    async def ready(self) -> None:
-        """Return once workers are there."""
-        await self._until(lambda: self._epoch > 0)
+    async def ready(self) -> str:
+        """Return once workers are there: ``""``; or once they have died too often before: why."""
+        await self._until(lambda: self._epoch > 0 or self._is_hopeless)
+        return "" if self._epoch else self._last_words
 
     async def run(self, order: Order) -> Ended:
         """Have the workers do a trial. Ends within its limit, or when they are lost and did not come back."""
@@ -82,11 +84,13 @@ class Broker:
                     f"no worker answered within {limit_s:.0f} s, though the limit was {order.limit_s:.0f} s"
                 )
                 return self._given_up(flight, FailureKind.TIMED_OUT, reason)
-            is_back = await self._within(
-                order.restart_limit_s, lambda: flight.outcome is not None or not self._is_recovering
+            await self._within(
+                order.restart_limit_s,
+                lambda: flight.outcome is not None or not self._is_recovering or self._is_hopeless,
             )
-            if not is_back:
-                reason = f"the workers were lost and did not come back within {order.restart_limit_s:.0f} s"
+            if flight.outcome is None and self._is_recovering:
+                within = f"within {order.restart_limit_s:.0f} s"
+                reason = f"the workers were lost and did not come back {within}: {self._last_words}"
                 return self._given_up(flight, FailureKind.WORKER_LOST, reason)
         self._flight = None
         return Ended(outcome=flight.outcome)
@@ -107,6 +111,7 @@ class Broker:
             if flight is not None and flight.outcome is None:
                 self._settle(flight, [box for box in boxes if box.trial_id == flight.order.trial_id])
             self._is_recovering = False
+            self._loss_count = 0
             self._lost = {}
             self._changed.notify_all()
             return self._epoch
@@ -160,10 +165,20 @@ class Broker:
         """Ray Train noticed failed ranks and restarts the group."""
         async with self._changed:
             self._is_recovering = True
+            self._loss_count += 1
             self._lost.update(reasons)
             self._changed.notify_all()
 
     # -------------------------------------------------------------------------------------------
+
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether the workers die again and again before they can say hello."""
+        return self._loss_count > _RESTARTS_MAX
+
+    @property
+    def _last_words(self) -> str:
+        return next(iter(self._lost.values()), "no reason given")
 
     @property
     def _waiting(self) -> Order | None:

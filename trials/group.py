@@ -112,7 +112,7 @@ class Host:
         """Begin the run. Returns when workers are there: ``""``; or when the run ended before: why."""
         me = ray.get_runtime_context().current_actor
         self._fit = asyncio.create_task(asyncio.to_thread(run_fit, self._plan, me))
-        return str(await self._or_fit_ends(self._broker.ready()) or "")
+        return str(await self._or_fit_ends(self._broker.ready()))
 
     async def run(self, order: Order) -> Ended:
         """Do a trial."""

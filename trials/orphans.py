@@ -1,8 +1,8 @@
 """Gives back the devices of workers whose controller was ended.
 
 Ray removes an actor's placement group only when the actor and its whole job have ended, and Ray Train's own
-cleaner needs the dashboard, which an embedded cluster does not have. No public call tells who made a placement
-group, so the table of the head is read as Ray's own state API reads it.
+cleaner needs the dashboard, which an embedded cluster does not have. No public call tells who made a
+placement group, so the table of the head is read as Ray's own state API reads it.
 """
 
 from __future__ import annotations

@@ -115,7 +115,8 @@ class Estimator:
             table = spreads()
             half = RUN_TO_RUN_FRACTION + measured.half_width_fraction
             half *= table.multiplier(Ground.LINE, self.confidence) / table.multiplier(Ground.LINE, 0.9)
-            return _estimate(measured.step_time_s, half, half, Basis.MEASURED)
+            basis = Basis.INTERPOLATED if measured.is_interpolated else Basis.MEASURED
+            return _estimate(measured.step_time_s, half, half, basis)
         line = self.lines.get(setting)
         if line is not None:
             half = self._half_width(

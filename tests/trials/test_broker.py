@@ -203,3 +203,27 @@ def test_stopping_sends_idle_workers_home(late):
         return found
 
     assert asyncio.run(story()) is None
+
+
+def test_workers_that_die_before_they_say_hello_are_given_up_with_what_they_said():
+    async def story():
+        broker = Broker()
+        starting = asyncio.create_task(broker.ready())
+        for _ in range(3):
+            await broker.lost({0: "ModuleNotFoundError: No module named 'model_data'"})
+        return await starting
+
+    assert asyncio.run(story()) == "ModuleNotFoundError: No module named 'model_data'"
+
+
+def test_successors_that_die_before_they_say_hello_break_the_group():
+    async def story():
+        broker = Broker()
+        running, _ = await begin(broker, order())
+        for _ in range(3):
+            await broker.lost({0: "no space left on device"})
+        return await running
+
+    ended = asyncio.run(story())
+    assert ended.is_broken
+    assert ended.outcome.reason.endswith("no space left on device")
