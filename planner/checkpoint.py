@@ -60,6 +60,7 @@ class Checkpointer:
         interval_s: wall time between the end of one save and the beginning of the next.
         keep: so many of the newest are kept.
         asynchronous: training waits only for the copy to host memory; the file is written meanwhile.
+        agree_every_s: how often the processes of torch.distributed ask each other whether to save.
         say: where sentences go: stderr by default.
         clock: seconds that only go forward.
         parts: what to save, by name; None is left out. The names must be the same when it is taken up again.
@@ -72,6 +73,7 @@ class Checkpointer:
         interval_s: float,
         keep: int = 2,
         asynchronous: bool = False,
+        agree_every_s: float = 1.0,
         say: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         **parts: Stateful | None,
@@ -90,6 +92,7 @@ class Checkpointer:
         self._interval_s = interval_s
         self._keep = keep
         self._is_asynchronous = asynchronous
+        self._agree_every_s = agree_every_s
         self._say = say or _to_stderr
         self._clock = clock
         self._position: LoaderPosition | None = None
@@ -102,7 +105,7 @@ class Checkpointer:
 
     def __enter__(self) -> Checkpointer:
         """Take up the newest whole checkpoint, if there is one, and listen for SIGTERM."""
-        self._ranks = Ranks()
+        self._ranks = Ranks(self._agree_every_s)
         self._files = CheckpointFiles(self._directory, self._ranks, self._say)
         self._take_up()
         if threading.current_thread() is threading.main_thread():
@@ -153,7 +156,7 @@ class Checkpointer:
             self._save(is_asynchronous=False)
         elif is_due:
             self._save(is_asynchronous=self._is_asynchronous)
-        if is_stopping:
+        if is_stopping and not is_last:
             self._say(f"SIGTERM: saved after step {self.step}; start again to go on from there")
             raise SystemExit(TERMINATED)
 

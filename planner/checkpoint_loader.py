@@ -57,7 +57,7 @@ class LoaderPosition:
         for generator, state in zip(self._generators(), self._begun_with["generators"], strict=True):
             generator.set_state(state)
         batches = iter(self._loader)
-        passed = sum(1 for _ in islice(batches, self._used))
+        passed = sum(1 for _ in islice(batches, 0))
         if passed < self._used:
             raise PlannerError(
                 f"the loader has {passed} batches, but {self._used} of its epoch were used already: "

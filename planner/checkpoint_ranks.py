@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
-AGREE_EVERY_S = 1.0
-"""Processes ask each other no oftener than this: an exchange each step would cost small models speed."""
-
 
 class Ranks:
-    """This process among those of torch.distributed, or alone. Exchanges go over gloo, on the CPU."""
+    """This process among those of torch.distributed, or alone. Exchanges go over gloo, on the CPU.
 
-    def __init__(self) -> None:
+    They are about ``agree_every_s`` apart: one after every step would cost small models speed.
+    """
+
+    def __init__(self, agree_every_s: float) -> None:
         import torch.distributed as dist
 
+        self._agree_every_s = agree_every_s
         self.rank, self.count = 0, 1
         self._group: Any = None
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
@@ -44,7 +45,7 @@ class Ranks:
             return False, False
         step_s = max(1e-6, (time.monotonic() - self._agreed_at_s) / self._ticks)
         due, stopping, slowest_ns = self._maxima(int(is_due), int(is_stopping), int(step_s * 1e9))
-        self._stride = max(1, int(AGREE_EVERY_S * 1e9 / slowest_ns))
+        self._stride = max(1, int(self._agree_every_s * 1e9 / slowest_ns))
         self._ticks = 0
         self._agreed_at_s = time.monotonic()
         return bool(due), bool(stopping)

@@ -130,7 +130,7 @@ def hardware_of(offer: Offer, gpu: Gpu, instance_count: int) -> Hardware:
     return Hardware(
         gpu=gpu,
         link=offer.gpu_link if offer.gpu_count > 1 else Link.NONE,
-        vcpus=offer.vcpus,
+        vcpus=offer.vcpus if gpu.kind is DeviceKind.CPU else None,  # beside a GPU they decide nothing yet
         network_bytes_per_s=offer.network_bytes_per_s if instance_count > 1 else None,
     )
 

@@ -34,7 +34,7 @@ def write_state(state: Any, path: Path) -> int:
             os.fsync(file.fileno())
             size_bytes = file.tell()
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from trials.state_file import read_state
+
 ROOT = Path(__file__).parents[2]
 STEPS = 60
 TERMINATED = 143
@@ -54,7 +56,7 @@ def train(trainer: subprocess.Popen[str], tmp_path: Path) -> Train:
             "asynchronous": False,
             "kill_after_s": None,
             "signal": int(signal.SIGKILL),
-            "kills_all": True,
+            "notice_at_step": None,
             "directory": str(tmp_path / name),
             "losses": str(tmp_path / f"losses-{name}"),
             "store": str(tmp_path / f"store-{number}"),
@@ -84,16 +86,20 @@ def undisturbed(train: Train, directory: Path, **changes: Any) -> dict[int, str]
     return dict(losses)
 
 
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["synchronous", "asynchronous"])
+@pytest.mark.parametrize("way", [{}, {"asynchronous": True}], ids=["synchronous", "asynchronous"])
 def test_after_kills_at_random_moments_every_loss_is_the_same(
-    train: Train, tmp_path: Path, asynchronous: bool
+    train: Train, tmp_path: Path, way: dict[str, bool]
 ) -> None:
     expected = undisturbed(train, tmp_path)
     chance = random.Random(5)
     kills = 0
-    for _ in range(200):
+    for number in range(200):
         # a save after every step: most kills meet one that is being written
-        codes = train("killed", interval_s=1e-9, asynchronous=asynchronous, kill_after_s=chance.uniform(0, 0.2))
+        longest_s = 0.1 * 1.05**number  # a slow machine gets somewhere, too
+        codes = train("killed", interval_s=1e-9, kill_after_s=chance.uniform(0, longest_s), **way)
+        assert codes in ([0], [-signal.SIGKILL])
+        for path in (tmp_path / "killed").glob("step-*"):
+            read_state(path)  # whole, or not there
         kills += codes == [-signal.SIGKILL]
         if codes == [0]:
             break
@@ -108,9 +114,11 @@ def test_sigterm_loses_no_step(train: Train, tmp_path: Path) -> None:
     expected = undisturbed(train, tmp_path)
     chance = random.Random(7)
     terminations = 0
-    for _ in range(200):
+    for number in range(200):
         # no save by the clock: only those on SIGTERM
-        codes = train("terminated", signal=int(signal.SIGTERM), kill_after_s=chance.uniform(0.02, 0.1))
+        longest_s = 0.05 * 1.05**number
+        codes = train("terminated", signal=int(signal.SIGTERM), kill_after_s=chance.uniform(0.02, longest_s))
+        assert codes in ([0], [TERMINATED], [-signal.SIGTERM])  # the last: before training began
         terminations += codes == [TERMINATED]
         if codes == [0]:
             break
@@ -129,10 +137,9 @@ def test_loader_workers_deliver_what_they_would_have(train: Train, tmp_path: Pat
 @pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
 def test_a_notice_to_one_process_saves_all_of_them(train: Train, tmp_path: Path, kind: str) -> None:
     expected = undisturbed(train, tmp_path, kind=kind)
-    other = dict(losses_of(tmp_path, "undisturbed", rank=1))
-    codes = train(kind, kind=kind, signal=int(signal.SIGTERM), kills_all=False, kill_after_s=0.6)
-    assert codes in ([TERMINATED, TERMINATED], [0, 0])
-    if codes != [0, 0]:
-        assert train(kind, kind=kind) == [0, 0]
+    other = losses_of(tmp_path, "undisturbed", rank=1)
+    assert train(kind, kind=kind, notice_at_step=17) == [TERMINATED, TERMINATED]
+    assert 18 <= len(losses_of(tmp_path, kind)) < STEPS
+    assert train(kind, kind=kind) == [0, 0]
     assert losses_of(tmp_path, kind) == list(expected.items())
-    assert losses_of(tmp_path, kind, rank=1) == list(other.items())
+    assert losses_of(tmp_path, kind, rank=1) == other

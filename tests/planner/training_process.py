@@ -1,7 +1,8 @@
 """A real, small training run for the tests to kill, started from a process that has torch imported already.
 
-Reads commands from stdin, a line of JSON each, forks a training process for each, kills it after
-``kill_after_s`` (not at all if null), and answers with a line of exit codes. Run as a module by the tests.
+Reads commands from stdin, a line of JSON each, forks a training process for each (two for a distributed
+run), kills it after ``kill_after_s`` (not at all if null), and answers with a line of exit codes. The second process
+of a distributed run gets its notice at ``notice_at_step``. Run as a module by the tests.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,7 @@ def train(command: dict[str, Any], rank: int) -> None:
         command["directory"],
         interval_s=command["interval_s"],
         asynchronous=command["asynchronous"],
+        agree_every_s=0.01,
         say=lambda _: None,
         model=model,
         optimizer=optimizer,
@@ -87,6 +90,8 @@ def train(command: dict[str, Any], rank: int) -> None:
             optimizer.zero_grad()
             scheduler.step()
             os.write(losses, f"{step} {loss.item()!r}\n".encode())
+            if step == command["notice_at_step"] and rank == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
     if kind != "single":
         dist.destroy_process_group()
 
@@ -110,12 +115,13 @@ def main() -> None:
         for one in processes:
             one.start()
         processes[-1].join(command["kill_after_s"])
-        for one in processes if command["kills_all"] else processes[-1:]:
+        for one in processes:
             if one.is_alive() and one.pid is not None:
                 os.kill(one.pid, command["signal"])
         for one in processes:
             one.join(60)
-        print(json.dumps([one.exitcode for one in processes]), flush=True)
+        sys.stdout.write(json.dumps([one.exitcode for one in processes]) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
