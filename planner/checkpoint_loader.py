@@ -57,7 +57,7 @@ class LoaderPosition:
         for generator, state in zip(self._generators(), self._begun_with["generators"], strict=True):
             generator.set_state(state)
         batches = iter(self._loader)
-        passed = sum(1 for _ in islice(batches, 0))
+        passed = sum(1 for _ in islice(batches, self._used))
         if passed < self._used:
             raise PlannerError(
                 f"the loader has {passed} batches, but {self._used} of its epoch were used already: "
@@ -68,7 +68,7 @@ class LoaderPosition:
 
     def _set_epoch(self) -> None:
         """A DistributedSampler shuffles by the number of the epoch."""
-        sampler = getattr(self._loader, "sampler", None)
+        sampler: Any = getattr(self._loader, "sampler", None)
         if hasattr(sampler, "set_epoch"):
             sampler.set_epoch(self._epoch)
 

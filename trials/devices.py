@@ -54,13 +54,13 @@ class DeviceGroup:
         return sum(one.cpu_count if self.is_cpu else one.gpu_count for one in self.nodes)
 
     def node_count_for(self, worker_count: int) -> int:
-        """The fewest nodes that have ``worker_count`` devices: one, where one has them all."""
+        """The fewest nodes that share ``worker_count`` devices equally; 0 where no number of nodes can."""
         counts = sorted((one.cpu_count if self.is_cpu else one.gpu_count for one in self.nodes), reverse=True)
-        node_count, found = 0, 0
-        while found < worker_count and node_count < len(counts):
-            found += counts[node_count]
-            node_count += 1
-        return node_count
+        for node_count, least in enumerate(counts, start=1):
+            share, rest = divmod(worker_count, node_count)
+            if rest == 0 and 0 < share <= least:
+                return node_count
+        return 0
 
 
 def version_problems(nodes: Sequence[Node]) -> str | None:

@@ -14,6 +14,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
 from trials.blackbox import Box, box_folder
 from trials.broker import Broker, Ended, Order
+from trials.postmortem import is_low_memory
 from trials.trial import Failure, FailureKind, Outcome, TrialConfig, Workload
 
 MeasureFunction = Callable[..., Outcome]  # (workload, config, place, settings)
@@ -119,9 +120,10 @@ class Host:
         ended = await self._or_fit_ends(self._broker.run(order))
         if isinstance(ended, Ended):
             return ended
+        is_memory = is_low_memory(ended)  # Ray may end the controller before the workers that use the memory
         failure = Failure(
             config=order.config,
-            kind=FailureKind.WORKER_LOST,
+            kind=FailureKind.OUT_OF_MEMORY if is_memory else FailureKind.WORKER_LOST,
             reason=f"the group of workers ended: {first_line(ended)}",
             trial_s=0.0,
             detail=ended,

@@ -44,6 +44,11 @@ def explain_loss(
     return Failure(config=config, kind=kind, reason=reason, trial_s=0.0, detail=_detail(boxes, failed, lost))
 
 
+def is_low_memory(text: str) -> bool:
+    """Whether Ray says that it ended a worker because the node's memory ran low."""
+    return any(words in text for words in _RAY_MEMORY_WORDS)
+
+
 def _reason(
     boxes: Sequence[Box], suspects: Collection[int], count: int, limit_s: float, lost: Mapping[int, str]
 ) -> tuple[FailureKind, str]:
@@ -52,7 +57,7 @@ def _reason(
     who = _ranks(suspects, count)
     if any(box.kernel_kill_count for box in boxes):
         return FailureKind.OUT_OF_MEMORY, f"the kernel killed {who} because the host's memory ran out"
-    if any(words in text for text in lost.values() for words in _RAY_MEMORY_WORDS):
+    if any(map(is_low_memory, lost.values())):
         return FailureKind.OUT_OF_MEMORY, f"Ray stopped {who} because the host's memory ran low"
     return (
         FailureKind.WORKER_LOST,

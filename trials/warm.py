@@ -18,6 +18,7 @@ from trials.discovery import free_counts, wait_for_devices
 from trials.group import TRAIN_ENVIRONMENT, GroupPlan, Host, Share, first_line
 from trials.orphans import free_orphans
 from trials.placement import backend, capacity, refusal, worker_resources
+from trials.postmortem import is_low_memory
 from trials.runner_settings import RunnerSettings
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
 
@@ -93,8 +94,10 @@ class WarmGroup:
             if not isinstance(error, ray.exceptions.RayError):  # an interrupt: the workers are in a trial
                 self.close(is_broken=True)
                 raise
-            reason = f"the process that leads the workers ended: {first_line(str(error))}"
-            failure = _failure(order.config, FailureKind.WORKER_LOST, reason)
+            text = str(error)
+            kind = FailureKind.OUT_OF_MEMORY if is_low_memory(text) else FailureKind.WORKER_LOST
+            reason = f"the process that leads the workers ended: {first_line(text)}"
+            failure = _failure(order.config, kind, reason, detail=text)
         else:
             return ended
         return Ended(outcome=failure, is_broken=True)
@@ -106,11 +109,8 @@ class WarmGroup:
                 f"{self._group.gpu} was given up after {_STARTS_MAX} failed starts: {self._failed_starts[-1]}"
             )
             return _failure(config, FailureKind.WORKER_LOST, reason)
-        has_old = self._host is not None
         self.close()
-        plan = self._plan_for(
-            config, patience_s=max(self._settings.wait_s, _RELEASE_LIMIT_S if has_old else 0)
-        )
+        plan = self._plan_for(config)
         if isinstance(plan, Failure):
             return plan
         try:
@@ -127,15 +127,19 @@ class WarmGroup:
         self._plan = plan
         return None
 
-    def _plan_for(self, config: TrialConfig, patience_s: float) -> GroupPlan | Failure:
+    def _plan_for(self, config: TrialConfig) -> GroupPlan | Failure:
         group, settings = self._group, self._settings
         per_node = config.gpu_count // config.node_count
-        needed = 1 if group.is_cpu else per_node  # workers on CPU share what cores there are
-        is_free = wait_for_devices(
-            group, needed, node_count=config.node_count, timeout_s=patience_s, on_wait=settings.on_wait
+        if group.is_cpu:  # its workers share all cores
+            per_node = min(node.cpu_count for node in group.nodes)
+        had_any = self._trial_id > 0  # what was held shortly before is given back in a moment
+        is_free = had_any and wait_for_devices(
+            group, per_node, node_count=config.node_count, timeout_s=_RELEASE_LIMIT_S
         )
-        if not is_free:
-            reason = f"{config.gpu_count} x {config.gpu} did not become free within {patience_s:.0f} s"
+        if not is_free and not wait_for_devices(
+            group, per_node, node_count=config.node_count, timeout_s=settings.wait_s, on_wait=settings.on_wait
+        ):
+            reason = f"{config.gpu_count} x {config.gpu} did not become free within {settings.wait_s:.0f} s"
             return _failure(config, FailureKind.WORKER_LOST, reason)
         free = free_counts(group.nodes, is_cpu=group.is_cpu)
         nodes = sorted(

@@ -16,16 +16,21 @@ import random
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
 from benchmarks.estimate.scores import default_data
 from benchmarks.spot.trace import Pool, PoolMarket, SlotMarket, read_pool
+from catalogs.gpus import GIB, Link
+from catalogs.offers import Offer, Pricing
+from planner.estimate.values import Basis, Estimate
 from planner.spot.history import replacement_wait_s
 from planner.spot.interval import best_interval_s
 from planner.spot.job import Restart, Saving, SpotJob
 from planner.spot.outcome import wait_cases
+from planner.spot.policy import Policy, compare_policies, fallback_interval_s
 from planner.spot.segments import means
-from planner.spot.simulation import Run, run_on_spot
+from planner.spot.simulation import Run, run_on_spot, run_with_fallback
 from planner.spot.spread import held_spread, quantile_s, wall_spread
 
 HOUR_S = 3600.0
@@ -136,6 +141,62 @@ def coverage(known: Pool, played: Pool, case: Case, runs: int) -> tuple[float, f
     return shares[0], shares[1], shares[2]
 
 
+def print_policies(known: Pool, played: Pool, runs: int) -> None:
+    """Spot alone and with fall-back, at a third of the on-demand price: what was said and what came."""
+    on_demand_usd, spot_usd, work_h = 3.0, 1.0, 6.0
+    case = Case(instance_count=1, work_s=work_h * HOUR_S, is_slot=True)
+    job = job_in(known, case)
+    work = Estimate(low=job.work_s, expected=job.work_s, high=job.work_s, basis=Basis.MEASURED)
+    dear = offer(Pricing.ON_DEMAND, on_demand_usd)
+    cheap = offer(Pricing.SPOT, spot_usd)
+    print(f"\nown slot, {work_h:g} h of work, spot at a third of the price; first half for the second")
+    for deadline_h in (7.0, 8.0, 10.0, 14.0, 20.0):
+        deadline_s = deadline_h * HOUR_S
+        said = compare_policies(job, work, 1, on_demand=dear, spot=cheap, deadline_s=deadline_s)
+        interval_s = fallback_interval_s(job, deadline_s)
+        for policy in (Policy.SPOT, Policy.SPOT_WITH_FALLBACK):
+            costs, misses = [], 0
+            for number in range(runs):
+                chance = random.Random(f"{deadline_h} {number}")
+                slot, start_s = chance.randrange(len(played.slots)), chance.uniform(0, played.length_s)
+                start_s += SlotMarket(played, slot, start_s).available_at_s(0.0)
+                market = SlotMarket(played, slot, start_s)
+                if policy is Policy.SPOT:
+                    run = run_on_spot(job, best_interval_s(job), market, chance)
+                else:
+                    run = run_with_fallback(job, interval_s, market, deadline_s, chance)
+                costs.append(
+                    (sum(run.spot_held_s) * spot_usd + sum(run.on_demand_held_s) * on_demand_usd) / HOUR_S
+                )
+                misses += run.wall_s > deadline_s
+            expected = next(one for one in said if one.policy is policy)
+            print(
+                f"deadline {deadline_h:4.0f} h  {policy.name:19} said {expected.cost_usd.expected:5.2f} USD, "
+                f"late {expected.miss_probability:4.0%}; replayed {statistics.fmean(costs):5.2f} USD, "
+                f"late {misses / runs:4.0%}"
+            )
+
+
+def offer(pricing: Pricing, price_usd_per_hour: float) -> Offer:
+    """A V100 instance such as the record's."""
+    return Offer(
+        provider="aws",
+        instance_type="p3.2xlarge",
+        region="any",
+        pricing=pricing,
+        gpu="V100-SXM2-16GB",
+        gpu_count=1,
+        vcpus=8,
+        memory_bytes=61 * GIB,
+        gpu_link=Link.NONE,
+        network_bytes_per_s=None,
+        price_usd_per_hour=price_usd_per_hour,
+        billing_increment_s=1,
+        source="round numbers for this table",
+        as_of=date(2026, 11, 21),
+    )
+
+
 def print_coverage(path: Path, works_h: tuple[float, ...], runs: int) -> None:
     """Coverage of intervals that are made in one window and held against another."""
     later: list[tuple[float, float, float]] = []
@@ -172,6 +233,7 @@ def main() -> None:
     ]
     print_billed(pool, first, second, cases, arguments.runs)
     print_intervals(pool, cases, arguments.runs)
+    print_policies(first, second, arguments.runs)
     print_coverage(path, (1.0, 3.0, 6.0), arguments.runs // 3)
 
 

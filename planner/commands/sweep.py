@@ -144,7 +144,9 @@ def _configs(
         knobs = Knobs(is_compile_allowed=flags.is_compile_allowed, has_compiler=has_compiler)
         excluded += exclusions(gpu, profile, knobs)
         for count in worker_counts(gpu, group.worker_count_max, target):
-            configs += configs_for(target, gpu, count, group.node_count_for(count), profile, knobs)
+            node_count = group.node_count_for(count)
+            if node_count:
+                configs += configs_for(target, gpu, count, node_count, profile, knobs)
     if not configs:
         names = ", ".join(group.gpu for group in fleet.groups)
         raise PlannerError(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from planner.cost import PROVISIONING_S, SECONDS_PER_HOUR
 from planner.errors import PlannerError
+from trials.trial import Measurement
 
 WAIT_S = 1800.0
 """Mean time until capacity is found again, where nobody knows: the 30 minutes of the record of 32 AWS p3
@@ -46,6 +47,22 @@ class Restart:
     def first_s(self) -> float:
         """Of the first start, which has no checkpoint to load."""
         return self.provisioning_s + self.set_up_s + self.compile_s + self.warm_up_s
+
+
+def measured_restart(
+    measurement: Measurement, load_s: float, provisioning_s: float = PROVISIONING_S, set_up_s: float = 0.0
+) -> Restart:
+    """The restart of a run that starts up as a trial did.
+
+    The first step holds compilation and lazy initialisation; what it takes beyond a steady one is theirs.
+    Building model, data and wrapper is set-up, beside what the user states for packages and the data set.
+    """
+    return Restart(
+        provisioning_s=provisioning_s,
+        set_up_s=set_up_s + measurement.startup_s,
+        load_s=load_s,
+        compile_s=max(0.0, measurement.first_step_s - measurement.step_time_s),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from catalogs.offers import Offer
-from planner.cost import SECONDS_PER_HOUR, CostTerm, billed_s, hourly_usd
+from planner.cost import SECONDS_PER_HOUR, CostTerm, hourly_usd
 from planner.estimate.values import Basis, Estimate
+from planner.spot.break_even import break_even_discount, makes_headway
 from planner.spot.interval import best_interval_s
-from planner.spot.job import WAIT_FACTOR, SpotJob
+from planner.spot.job import WAIT_FACTOR, Saving, SpotJob
 from planner.spot.segments import SMALL_EXPONENT, Means, means
 from planner.spot.spread import Spread, at_most, held_spread, quantile_s, wall_spread
 
@@ -19,9 +21,6 @@ approximation of Keefer and Bodily, Management Science 29(5), 1983. Low and high
 
 Cases = tuple[tuple[float, SpotJob], ...]
 """Runs with their weights, which add up to 1."""
-
-MAX_EXPONENT = 30.0
-"""Interruptions expected in one interval or restart beyond which a run makes no headway worth pricing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +49,6 @@ class SpotOutcome:
         if self.break_even_discount_fraction is None or self.discount_fraction is None:
             return None
         return self.discount_fraction > self.break_even_discount_fraction
-
-
-def makes_headway(job: SpotJob, interval_s: float) -> bool:
-    """Whether the run ends within a time that can be computed at all."""
-    longest_s = max(interval_s + job.saving.stall_s, job.restart.total_s)
-    return job.interruptions_per_s * longest_s < MAX_EXPONENT
 
 
 def spot_outcome(
@@ -108,34 +101,15 @@ def spot_outcome(
     )
 
 
-def on_demand_held_s(job: SpotJob) -> float:
-    """Holding time of the same run on demand: one start, the work, one checkpoint at the end."""
-    return job.restart.first_s + job.work_s + job.saving.stall_s
+def best_saving(job: SpotJob, options: Sequence[Saving]) -> Saving:
+    """Of several ways to save, the one with which ``job`` is held the shortest; each at its best interval."""
 
+    def held_s(saving: Saving) -> float:
+        one = replace(job, saving=saving)
+        interval_s = best_interval_s(one)
+        return means(one, interval_s).held_s if makes_headway(one, interval_s) else math.inf
 
-def break_even_discount(
-    job: SpotJob, interval_s: float, on_demand: Offer | None, rounding_s: float = 0.0
-) -> float | None:
-    """The discount against on-demand from which on spot is cheaper: 1 - (hours on demand / hours on spot)."""
-    if on_demand is None:
-        return None
-    spot_s = means(job, interval_s).held_s + rounding_s
-    return 1 - billed_s(on_demand, on_demand_held_s(job)) / spot_s
-
-
-def break_even_rate_per_s(job: SpotJob, discount_fraction: float) -> float:
-    """The interruption rate up to which spot at this discount is cheaper; what to ask where none is known.
-
-    Infinite-looking answers end at one interruption every ten seconds.
-    """
-    low, high = 0.0, 0.1
-    for _ in range(60):
-        middle = (low + high) / 2
-        if _pays_at(job, middle, discount_fraction):
-            low = middle
-        else:
-            high = middle
-    return low
+    return min(options, key=held_s)
 
 
 def rounding_per_holding_s(job: SpotJob, offer: Offer) -> float:
@@ -145,20 +119,6 @@ def rounding_per_holding_s(job: SpotJob, offer: Offer) -> float:
     if exponent < SMALL_EXPONENT:
         return increment_s / 2
     return -increment_s / math.expm1(-exponent) - 1 / job.interruptions_per_s
-
-
-def _pays_at(job: SpotJob, rate_per_s: float, discount_fraction: float) -> bool:
-    at_rate = SpotJob(
-        work_s=job.work_s,
-        restart=job.restart,
-        saving=job.saving,
-        interruptions_per_s=rate_per_s,
-        notice_saved_fraction=job.notice_saved_fraction,
-    )
-    interval_s = best_interval_s(at_rate)
-    if not makes_headway(at_rate, interval_s):
-        return False
-    return means(at_rate, interval_s).held_s * (1 - discount_fraction) < on_demand_held_s(job)
 
 
 def work_cases(job: SpotJob, work: Estimate) -> Cases:

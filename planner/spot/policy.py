@@ -14,13 +14,12 @@ from enum import StrEnum
 from catalogs.offers import Offer
 from planner.cost import SECONDS_PER_HOUR, billed_s, hourly_usd
 from planner.estimate.values import Estimate
+from planner.spot.break_even import makes_headway, on_demand_held_s
 from planner.spot.interval import best_interval_s
 from planner.spot.job import SpotJob
 from planner.spot.market import PoissonMarket
 from planner.spot.outcome import (
     PERCENTILE_WEIGHTS,
-    makes_headway,
-    on_demand_held_s,
     spot_outcome,
     wait_cases,
     work_cases,
@@ -39,6 +38,13 @@ SLACK_FRACTION = 1 / 16
 
 MIN_SAVES_APART = 20
 """Stalls that an interval shortened for the deadline is still long: saving then costs 5% at most."""
+
+
+MISS_CAVEAT = (
+    "the chance of missing the deadline on spot alone rests on waits for capacity that no provider publishes; "
+    "in the one public record, one half's waits said 11% where the other half came to 63%"
+)
+"""For the report, wherever that chance is shown (`python -m benchmarks.spot.replay`, deadline 10 h)."""
 
 
 class Policy(StrEnum):

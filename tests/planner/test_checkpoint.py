@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,12 @@ def count_to(directory: Path, total: int, said: list[str], **changes: Any) -> li
             counter.value += 1
             done.append(step)
     return done
+
+
+def test_a_users_loop_imports_nothing_heavy_with_it() -> None:
+    heavy = "torch numpy ray optuna pandas planner.cost".split()
+    code = f"import sys, planner.checkpoint; sys.exit(' '.join(set({heavy}) & set(sys.modules)))"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_it_goes_on_after_the_last_saved_step(tmp_path: Path, said: list[str]) -> None:

@@ -73,7 +73,8 @@ def train(trainer: subprocess.Popen[str], tmp_path: Path) -> Train:
 
 
 def losses_of(directory: Path, name: str, rank: int = 0) -> list[tuple[int, str]]:
-    text = (directory / f"losses-{name}-{rank}").read_text(encoding="utf-8")
+    path = directory / f"losses-{name}-{rank}"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     return [(int(step), loss) for step, loss in (line.split() for line in text.splitlines())]
 
 
@@ -92,19 +93,21 @@ def test_after_kills_at_random_moments_every_loss_is_the_same(
 ) -> None:
     expected = undisturbed(train, tmp_path)
     chance = random.Random(5)
-    kills = 0
+    kills = steps_before = 0
     for number in range(200):
         # a save after every step: most kills meet one that is being written
-        longest_s = 0.1 * 1.05**number  # a slow machine gets somewhere, too
+        longest_s = 0.05 * 1.07**number  # fast and slow machines are killed on their way, and get there
         codes = train("killed", interval_s=1e-9, kill_after_s=chance.uniform(0, longest_s), **way)
         assert codes in ([0], [-signal.SIGKILL])
         for path in (tmp_path / "killed").glob("step-*"):
             read_state(path)  # whole, or not there
-        kills += codes == [-signal.SIGKILL]
+        steps = len(losses_of(tmp_path, "killed"))
+        kills += codes == [-signal.SIGKILL] and steps > steps_before
+        steps_before = steps
         if codes == [0]:
             break
     found = losses_of(tmp_path, "killed")
-    assert kills >= 3
+    assert kills >= 2
     assert {step for step, _ in found} == set(expected)
     assert [one for one in found if expected[one[0]] != one[1]] == []
     assert len(list((tmp_path / "killed").iterdir())) == 2  # the newest, and one before; nothing half written
@@ -116,8 +119,8 @@ def test_sigterm_loses_no_step(train: Train, tmp_path: Path) -> None:
     terminations = 0
     for number in range(200):
         # no save by the clock: only those on SIGTERM
-        longest_s = 0.05 * 1.05**number
-        codes = train("terminated", signal=int(signal.SIGTERM), kill_after_s=chance.uniform(0.02, longest_s))
+        longest_s = 0.02 * 1.07**number
+        codes = train("terminated", signal=int(signal.SIGTERM), kill_after_s=chance.uniform(0, longest_s))
         assert codes in ([0], [TERMINATED], [-signal.SIGTERM])  # the last: before training began
         terminations += codes == [TERMINATED]
         if codes == [0]:

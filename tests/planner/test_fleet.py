@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from catalogs.gpus import load_gpus
@@ -38,6 +40,9 @@ def test_nodes_of_one_type_form_one_group() -> None:
     nodes = [node("NVIDIA L4", 22.5, 2, node_id="a"), node("NVIDIA L4", 22.5, 4, node_id="b")]
     (group,) = fleet_of(nodes, GPUS, "x86_64").groups
     assert group.worker_count_max == 6
+    assert [group.node_count_for(count) for count in (1, 2, 4, 6, 8)] == [1, 1, 1, 0, 0]
+    pair = replace(group, nodes=(nodes[0], replace(nodes[0], node_id="c")))
+    assert [pair.node_count_for(count) for count in (1, 2, 3, 4)] == [1, 1, 0, 2]
 
 
 def test_an_unknown_card_is_reported_by_its_name_and_left_out() -> None:

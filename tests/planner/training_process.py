@@ -1,8 +1,8 @@
 """A real, small training run for the tests to kill, started from a process that has torch imported already.
 
-Reads commands from stdin, a line of JSON each, forks a training process for each (two for a distributed
-run), kills it after ``kill_after_s`` (not at all if null), and answers with a line of exit codes. The second process
-of a distributed run gets its notice at ``notice_at_step``. Run as a module by the tests.
+Reads commands from stdin, a line of JSON each. For each it forks a training process (two for a distributed
+run), kills it after ``kill_after_s`` (not at all if null), and answers with a line of exit codes. The second
+process of a distributed run gets its notice at ``notice_at_step``. Run as a module by the tests.
 """
 
 from __future__ import annotations

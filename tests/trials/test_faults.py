@@ -3,6 +3,9 @@
 The model in ``faulty/`` misbehaves on the last of two ranks while the first waits for it in a collective.
 """
 
+import os
+import signal
+import threading
 import time
 from pathlib import Path
 
@@ -113,3 +116,15 @@ def test_smaller_trials_run_in_the_same_workers_with_all_cores(run, sane_losses)
     assert isinstance(outcome, Measurement), outcome
     assert outcome.environment.threads_per_worker == 2
     assert outcome.trial_s < 10.0
+
+
+def test_an_interrupt_ends_the_trial_at_once_and_the_next_one_finds_the_devices_free(run, sane_losses):
+    interrupt = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    begun_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(config(SIZES["hang"]))
+    assert time.monotonic() - begun_s < LIMIT_S
+    after = run(config())
+    assert isinstance(after, Measurement), after
+    assert after.losses[:5] == pytest.approx(sane_losses, rel=1e-5)

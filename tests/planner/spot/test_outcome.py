@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from catalogs.offers import Pricing
 from planner.estimate.values import Basis, Estimate
+from planner.spot.break_even import break_even_rate_per_s, on_demand_held_s
 from planner.spot.interval import best_interval_s
+from planner.spot.job import Saving, measured_restart
 from planner.spot.outcome import (
-    break_even_rate_per_s,
-    on_demand_held_s,
+    best_saving,
     rounding_per_holding_s,
     spot_outcome,
 )
 from planner.spot.segments import means
-from tests.builders import make_offer
+from tests.builders import make_measurement, make_offer
 from tests.planner.spot.test_interval import job
 
 ON_DEMAND = make_offer(price_usd_per_hour=3.6)
@@ -98,6 +99,22 @@ def test_without_a_deadline_there_is_no_chance_of_missing_it() -> None:
 
 def test_a_run_that_makes_no_headway_has_no_outcome() -> None:
     assert spot_outcome(job(rate_per_hour=2000.0), SPOT, 1) is None
+
+
+def test_saving_aside_pays_unless_it_is_durable_late() -> None:
+    one = job(rate_per_hour=2.0)
+    waiting = Saving.synchronous(60.0)
+    soon = Saving(stall_s=2.0, durable_s=70.0)
+    late = Saving(stall_s=50.0, durable_s=3000.0)
+    assert best_saving(one, [waiting, soon]) == soon
+    assert best_saving(one, [waiting, late]) == waiting
+
+
+def test_a_restart_takes_what_the_start_of_a_trial_took() -> None:
+    measurement = make_measurement(step_time_s=0.5, startup_s=20.0, first_step_s=30.5)
+    restart = measured_restart(measurement, load_s=12.0, provisioning_s=100.0, set_up_s=5.0)
+    assert restart.first_s == 100 + 5 + 20 + 30
+    assert restart.total_s == restart.first_s + 12
 
 
 def test_started_blocks_add_half_a_block_unless_instances_live_shorter_than_one() -> None:
