@@ -6,7 +6,7 @@ export RAY_USAGE_STATS_ENABLED ?= 0
 .PHONY: demo test check wheel clean
 
 demo: .venv/.installed
-	$(BIN)/planner sweep examples/gpt.py --budget 5 --max-minutes 6
+	$(BIN)/planner sweep examples/gpt.py --budget 5 --max-minutes 4
 
 test: .venv/.installed
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
