@@ -144,7 +144,7 @@ class Candidates:
         self._by_kin[_kin(place)] = [
             candidate
             for index, (candidate, time) in enumerate(in_order)
-            if index < SHORTLIST_COUNT or time.basis is Basis.MEASURED
+            if index < SHORTLIST_COUNT or time.basis is not Basis.PREDICTED
         ]
         if gpu.name not in self._precisions:
             close_s = in_order[0][1].expected * (1 + NEGLIGIBLE_FRACTION)

@@ -19,18 +19,18 @@ Under torch.distributed call it in every process, with a directory that all of t
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Protocol
 
 from planner.checkpoint_files import CheckpointFiles
 from planner.checkpoint_loader import LoaderPosition
+from planner.checkpoint_notice import Notice
 from planner.checkpoint_ranks import Ranks
 from planner.errors import PlannerError
 from trials.state_file import copied, random_state, restore_random_state, write_state
@@ -97,19 +97,16 @@ class Checkpointer:
         self._clock = clock
         self._position: LoaderPosition | None = None
         self._found: dict[str, Any] | None = None  # what was taken up: random state and loader position
-        self._is_told_to_stop = False
-        self._previous_handler: Any = None
+        self._notice = Notice()
         self._writer: threading.Thread | None = None
         self._failure: Exception | None = None
-        self._process_id = os.getpid()
 
     def __enter__(self) -> Checkpointer:
         """Take up the newest whole checkpoint, if there is one, and listen for SIGTERM."""
         self._ranks = Ranks(self._agree_every_s)
         self._files = CheckpointFiles(self._directory, self._ranks, self._say)
         self._take_up()
-        if threading.current_thread() is threading.main_thread():
-            self._previous_handler = signal.signal(signal.SIGTERM, self._on_sigterm)
+        self._notice.listen()
         self._saved_at_s = self._clock()
         return self
 
@@ -117,9 +114,7 @@ class Checkpointer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Wait for a save that is being written; on an error nothing new is saved."""
-        if self._previous_handler is not None:
-            signal.signal(signal.SIGTERM, self._previous_handler)
-            self._previous_handler = None
+        self._notice.stop()
         self._finish_writing()
         self._ranks.close()
 
@@ -151,7 +146,7 @@ class Checkpointer:
     def _step_done(self, *, is_last: bool) -> None:
         self.step += 1
         is_due = self._clock() - self._saved_at_s >= self._interval_s
-        is_due, is_stopping = self._ranks.agree(is_due, self._is_told_to_stop, is_forced=is_last)
+        is_due, is_stopping = self._ranks.agree(is_due, self._notice.is_given, is_forced=is_last)
         if is_stopping or is_last:
             self._save(is_asynchronous=False)
         elif is_due:
@@ -214,13 +209,6 @@ class Checkpointer:
         self._found = {"random": found["random"], "position": found["position"]}
         restore_random_state(found["random"])
         self._say(f"taken up after step {self.step} from {self._directory}")
-
-    def _on_sigterm(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's signature
-        if os.getpid() == self._process_id:
-            self._is_told_to_stop = True
-        else:  # a child that inherited the handler
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
 
 
 def _to_stderr(text: str) -> None:

@@ -154,7 +154,7 @@ def estimate(
 @app.command()
 def launch_files(
     study: given.StudyArgument,
-    plan: given.PlanRank = 1,
+    plan: given.PlanRank = None,
     directory: given.LaunchDirectory = Path("planner-launch"),
     catalog: given.Catalog = None,
     price: given.Prices = None,

@@ -46,7 +46,7 @@ def fleet_of(nodes: Sequence[Node], gpus: Mapping[str, Gpu], machine: str) -> Fl
         raise PlannerError(
             "no GPU of the cluster can be used: "
             + "; ".join(notes)
-            + ". Name a cluster with other GPUs by --address"
+            + ". Name other GPUs by --address, or measure on the CPU: CUDA_VISIBLE_DEVICES= planner sweep"
         )
     hosts = [node for node in nodes if node.cpu_count]
     if not hosts:

@@ -122,7 +122,10 @@ OneGpu = Annotated[
     str, typer.Option(help="GPU type, as `planner catalog --gpus` names it.", show_default=False)
 ]
 GpuCount = Annotated[int, typer.Option(min=1, help="Number of GPUs in all.")]
-PlanRank = Annotated[int, typer.Option("--plan", min=1, help="The plan's rank in the report.")]
+PlanRank = Annotated[
+    int | None,
+    typer.Option("--plan", min=1, help="The plan's rank in the report.", show_default="the recommended one"),
+]
 LaunchDirectory = Annotated[Path, typer.Option(help="Folder of the launch files.")]
 RunLog = Annotated[
     Path | None, typer.Option(help="Log of the run.", show_default="output/log.jsonl in the folder")

@@ -19,7 +19,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer
 from planner.acquisition import GAIN_FLOOR_FRACTION, Candidate, Choice, choose
-from planner.cost import SECONDS_PER_HOUR, held_usd, run_cost, run_duration_s
+from planner.cost import PROVISIONING_S, SECONDS_PER_HOUR, held_usd, run_cost, run_duration_s
 from planner.estimate import Estimate, Estimator, Hardware, fit
 from planner.plan import hardware_of
 from planner.rule_out import rule_out
@@ -44,6 +44,7 @@ class Market:
     groups: tuple[DeviceGroup, ...]
     usd_per_hour: Mapping[str, float | None]  # of one device at hand (a GPU, or the CPU machine), by GPU name
     confidence: float = 0.9
+    provisioning_s: float = PROVISIONING_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +142,13 @@ class Search:
         _, _, config, cost = min(costs, key=lambda row: row[:2])
         return config, cost
 
-    def tell(self, proposal: Proposal, outcome: Outcome) -> None:
-        """Save the outcome, then let the study have its value."""
-        cost_usd = self.trial_cost_usd(outcome.config, outcome.trial_s)
+    def drop(self, proposal: Proposal) -> None:
+        """Nothing was tried: the configuration stays untried."""
+        self._study.close(proposal.optuna_trial.number, None, None)
+
+    def tell(self, proposal: Proposal, outcome: Outcome, held_s: float) -> None:
+        """Save the outcome, then let the study have its value. ``held_s`` counts the start of workers too."""
+        cost_usd = self.trial_cost_usd(outcome.config, held_s)
         self._study.save(proposal.optuna_trial, outcome, cost_usd, _violation(outcome, proposal.candidate))
         self._trials = self._study.trials()
         self._estimator = None
@@ -195,12 +200,13 @@ class Search:
         return run_duration_s(self._market.target, step).scaled(config.gpu_count / SECONDS_PER_HOUR)
 
     def _offer_cost(self, offer: Offer, config: TrialConfig) -> Estimate | None:
-        step = self.estimator.step_time_s(
-            config, hardware_of(offer, self._market.gpus[offer.gpu], config.node_count)
-        )
+        hardware = hardware_of(offer, self._market.gpus[offer.gpu], config.node_count)
+        step = self.estimator.step_time_s(config, hardware)
         if step is None:
             return None
-        return run_cost(offer, config.node_count, run_duration_s(self._market.target, step)).total_usd
+        idle_s = self._market.provisioning_s
+        duration_s = run_duration_s(self._market.target, step, idle_s)
+        return run_cost(offer, config.node_count, duration_s, idle_s).total_usd
 
     def _value(self, outcome: Outcome | None) -> float | None:
         if not isinstance(outcome, Measurement):

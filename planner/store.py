@@ -77,15 +77,23 @@ class Study:
         """The model file that was measured."""
         return from_json(self._attributes["workload"], Workload, where=f"study {self.name}")
 
+    def _text(self, key: str) -> str:
+        if key not in self._attributes:
+            raise PlannerError(
+                f"study {self.name} has nothing yet: its sweep ended before the first trial; "
+                f"run `planner sweep {self.workload.path}`"
+            )
+        return str(self._attributes[key])
+
     @property
     def profile(self) -> WorkloadProfile:
         """What the check found."""
-        return from_json(self._attributes["profile"], WorkloadProfile, where=f"study {self.name}")
+        return from_json(self._text("profile"), WorkloadProfile, where=f"study {self.name}")
 
     @property
     def target(self) -> Target:
         """The target of the last sweep; `planner report` may ask for another."""
-        return from_json(self._attributes["target"], Target, where=f"study {self.name}")
+        return from_json(self._text("target"), Target, where=f"study {self.name}")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -111,6 +119,7 @@ class Study:
             self.optuna_study.set_user_attr("profile", to_json(profile))
             self.optuna_study.set_user_attr("target", to_json(target))
             self.optuna_study.set_user_attr("notes", list(notes))
+            self.optuna_study.set_user_attr("stopped_because", None)
             self.optuna_study.set_user_attr("exclusions", [to_json(one) for one in exclusions])
             self._attributes = self.optuna_study.user_attrs
 
@@ -136,7 +145,13 @@ class Study:
         """A new optuna_trial at ``params``, which the planner has chosen."""
         self._sampler.plan(params, distributions)
         with storage_errors(self.storage_url):
-            return self.optuna_study.ask(dict(distributions))
+            try:
+                return self.optuna_study.ask(dict(distributions))
+            except ValueError as error:  # Optuna cannot change the choices of a dimension
+                raise PlannerError(
+                    f"study {self.name} was made with another list of GPUs (an older catalog); "
+                    "give this sweep another --study name"
+                ) from error
 
     def start(self, optuna_trial: optuna.Trial, config: TrialConfig) -> None:
         """Write down what is about to be tried."""
@@ -208,7 +223,9 @@ def open_study(storage_url: str, workload: Workload, name: str | None = None) ->
             study_name=name, storage=storage, direction="minimize", load_if_exists=True
         )
         attributes = optuna_study.user_attrs
-        if not attributes:
+        if set(attributes) <= {"schema_version", "space_version"} and not optuna_study.get_trials(
+            deepcopy=False
+        ):
             optuna_study.set_user_attr("schema_version", SCHEMA_VERSION)
             optuna_study.set_user_attr("space_version", SPACE_VERSION)
             optuna_study.set_user_attr("workload", to_json(workload))

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from planner.acquisition import Choice
+from planner.errors import PlannerError
 from planner.estimate import Estimate
 from planner.search import Search
 from planner.store import Study
-from trials.trial import Measurement, Outcome, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig
 
 RunTrial = Callable[[TrialConfig], Outcome]
 SWEEP_BUDGET_FRACTION = 0.05  # of the budget, where --sweep-budget does not say
@@ -98,8 +99,12 @@ class Sweep:
                     number=number, choice=proposal.choice, expected_s=self.search.expected_trial_s(config)
                 )
             )
+            begun_s = self.clock()
             outcome = run_trial(config)
-            self.search.tell(proposal, outcome)
+            if isinstance(outcome, Failure) and outcome.kind is FailureKind.BUSY:
+                self.search.drop(proposal)
+                raise PlannerError(f"{outcome.reason}; sweep again later, or with a longer --wait")
+            self.search.tell(proposal, outcome, max(outcome.trial_s, self.clock() - begun_s))
             self.watch(self._ended(number, outcome, self.clock() - started_s))
         self.study.remember_end(reason)
         return reason

@@ -10,6 +10,8 @@ from planner.errors import PlannerError
 from trials.profile import TargetHint, WorkloadProfile
 
 BUDGET_USD_MAX = 1e9  # above it a unit or a digit is wrong
+COUNT_MAX = 10**15
+GLOBAL_BATCH_SIZE_MAX = 1 << 20
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(min|s|m|h|d)")
 _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -49,6 +51,8 @@ def parse_duration_s(text: str, flag: str, *, is_zero_allowed: bool = False) -> 
     if not parts or _DURATION.sub("", compact).strip():
         raise PlannerError(f"{flag} {text}: not a duration; write hours, minutes or days: 36h, 90m, 2d")
     duration_s = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
+    if math.isinf(duration_s):
+        raise PlannerError(f"{flag} {text}: too long to be a duration")
     if duration_s <= 0 and not is_zero_allowed:
         raise PlannerError(f"{flag} {text}: must be more than zero")
     return duration_s
@@ -77,10 +81,21 @@ def resolve_target(flags: TargetFlags, profile: WorkloadProfile, model_file: str
             f"{model_file}: the global batch size is not known; give --global-batch-size N, or set "
             'target = {"global_batch_size": N, ...} in the file'
         )
+    for flag, value in (("--epochs", flags.epochs), ("--tokens", flags.tokens)):
+        if value is not None and not 0 < value < math.inf:
+            raise PlannerError(f"{flag} {value:g}: must be a positive number")
     samples = _samples(flags, hint, profile, model_file)
     for name, count in (("global batch size", global_batch_size), ("number of samples", samples)):
         if count < 1:
             raise PlannerError(f"{model_file}: the {name} is {count:g}; it must be at least 1")
+        if count > COUNT_MAX:
+            raise PlannerError(
+                f"{model_file}: the {name} is over {COUNT_MAX:.0e}; a digit or a unit is wrong"
+            )
+    if global_batch_size > GLOBAL_BATCH_SIZE_MAX:
+        raise PlannerError(
+            f"{model_file}: the global batch size {global_batch_size} is over {GLOBAL_BATCH_SIZE_MAX}"
+        )
     return Target(
         samples=samples,
         global_batch_size=global_batch_size,

@@ -38,6 +38,7 @@ class FailureKind(StrEnum):
     WORKER_LOST = "worker lost"
     WRONG_DEVICE = "wrong device"
     USER_CODE = "error in the model file"
+    BUSY = "devices in use"  # by others, for longer than one was willing to wait: nothing was tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ class WarmGroup:
             group, per_node, node_count=config.node_count, timeout_s=settings.wait_s, on_wait=settings.on_wait
         ):
             reason = f"{config.gpu_count} x {config.gpu} did not become free within {settings.wait_s:.0f} s"
-            return _failure(config, FailureKind.WORKER_LOST, reason)
+            return _failure(config, FailureKind.BUSY, reason)
         free = free_counts(group.nodes, is_cpu=group.is_cpu)
         nodes = sorted(
             (one for one in group.nodes if one.node_id in free), key=lambda one: -free[one.node_id]

@@ -34,7 +34,7 @@ def retargeted(target: Target, flags: TargetFlags, profile: WorkloadProfile, mod
     }
     if any(getattr(flags, name) is not None for name in ("samples", "epochs", "tokens", "global_batch_size")):
         length = {} if _has_length(flags) else {"samples": target.samples}
-        batch = {} if flags.global_batch_size else {"global_batch_size": target.global_batch_size}
+        batch = {} if flags.global_batch_size is not None else {"global_batch_size": target.global_batch_size}
         resolved = resolve_target(replace(flags, **length, **batch), profile, model_file)
         changes |= {"samples": resolved.samples, "global_batch_size": resolved.global_batch_size}
     return replace(target, **changes)

@@ -25,7 +25,7 @@ from trials.source import hash_workload, local_files
 from trials.trial import Environment, Workload
 
 
-def run(study_name: str, plan_rank: int, pricing: Pricing, output: Output, directory: Path) -> Exit:
+def run(study_name: str, plan_rank: int | None, pricing: Pricing, output: Output, directory: Path) -> Exit:
     """Price the study again, take the plan of that rank, write the folder and say what is in it."""
     study = load_study(output.storage or default_storage_url(), study_name)
     prices = read_prices(pricing)
@@ -48,8 +48,11 @@ def run(study_name: str, plan_rank: int, pricing: Pricing, output: Output, direc
     return Exit.PLAN
 
 
-def _plan(report: Report, rank: int) -> Plan:
-    plans = report.recommendation.plans
+def _plan(report: Report, rank: int | None) -> Plan:
+    best = report.recommendation.best
+    if rank is None and best is not None:
+        return best
+    plans, rank = report.recommendation.plans, rank or 1
     if not 1 <= rank <= len(plans):
         there = f"the study has plans 1 to {len(plans)}" if plans else "the study has no plan"
         raise PlannerError(f"--plan {rank}: {there}; `planner report {report.study}` lists them")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import platform
 import signal
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from planner.live import Watch, announce, say
 from planner.options import Output, Pricing, SweepFlags
 from planner.search import Market, Search
 from planner.space import Exclusion, Knobs, configs_for, exclusions, worker_counts
-from planner.storage import default_storage_url
+from planner.storage import default_storage_url, open_storage
 from planner.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
 from planner.target import Target, TargetFlags, check_money, parse_duration_s, resolve_target
@@ -40,11 +41,15 @@ def run(flags: SweepFlags, target: TargetFlags, pricing: Pricing, output: Output
     limits = _limits(flags, target.budget_usd)
     prices = read_prices(pricing)
     workload = hash_workload(flags.model)
-    with open_study(output.storage or default_storage_url(), workload, flags.study).held() as study:
-        say(f"checking {flags.model} by one step on CPU")
-        profile = check(workload)
-        wanted = resolve_target(target, profile, str(flags.model))
-        stop = Stop()
+    url = output.storage or default_storage_url()
+    open_storage(
+        url, is_created=True
+    )  # a storage that cannot be used is said before the check takes its time
+    say(f"checking {flags.model} by one step on CPU")
+    profile = check(workload)
+    wanted = resolve_target(target, profile, str(flags.model))
+    stop = Stop()
+    with open_study(url, workload, flags.study).held() as study:
         with attach(flags.address, workload) as cluster:
             fleet = _fleet(prices, cluster.notes)
             configs, excluded = _configs(fleet, prices, profile, wanted, flags)
@@ -85,7 +90,7 @@ def _runner_settings(fleet: Fleet, search: Search, wait_s: float) -> RunnerSetti
 
 def _limits(flags: SweepFlags, budget_usd: float | None) -> Limits:
     check_money("--sweep-budget", flags.sweep_budget_usd)
-    if not flags.max_minutes > 0:
+    if not 0 < flags.max_minutes < math.inf:
         raise PlannerError(f"--max-minutes {flags.max_minutes:g}: must be more than zero")
     max_usd = flags.sweep_budget_usd
     if max_usd is None and budget_usd is not None:
@@ -124,6 +129,7 @@ def _search(
             for group in fleet.groups
         },
         confidence=prices.confidence,
+        provisioning_s=prices.provisioning_s,
     )
     search = Search(study, configs, market, profile)
     lost = search.settle()
@@ -138,7 +144,8 @@ def _configs(
     """Every configuration that can be tried here, and what is left out; each reason once."""
     configs: list[TrialConfig] = []
     excluded: list[Exclusion] = []
-    for group in fleet.groups:
+    wanted = [one for one in fleet.groups if not prices.filters.gpus or one.gpu in prices.filters.gpus]
+    for group in wanted or fleet.groups:  # none of the types asked for is here: what is here predicts them
         gpu = prices.gpus[group.gpu]
         has_compiler = all(node.has_compiler is not False for node in group.nodes)
         knobs = Knobs(is_compile_allowed=flags.is_compile_allowed, has_compiler=has_compiler)

@@ -41,8 +41,8 @@ MIN_SAVES_APART = 20
 
 
 MISS_CAVEAT = (
-    "the chance of missing the deadline on spot alone rests on waits for capacity that no provider publishes; "
-    "in the one public record, one half's waits said 11% where the other half came to 63%"
+    "the chance of missing the deadline on spot alone rests on waits for capacity, which no provider "
+    "publishes; in the one public record, the waits of one half said 11% where the other came to 63%"
 )
 """For the report, wherever that chance is shown (`python -m benchmarks.spot.replay`, deadline 10 h)."""
 

@@ -69,9 +69,34 @@ def count_to(directory: Path, total: int, said: list[str], **changes: Any) -> li
 
 
 def test_a_users_loop_imports_nothing_heavy_with_it() -> None:
-    heavy = "torch numpy ray optuna pandas planner.cost".split()
-    code = f"import sys, planner.checkpoint; sys.exit(' '.join(set({heavy}) & set(sys.modules)))"
+    heavy = {"torch", "numpy", "ray", "optuna", "pandas", "planner.cost"}
+    code = f"import sys, planner.checkpoint; assert not {heavy} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+FORKS = """
+import os, signal, sys
+from planner.checkpoint_notice import Notice
+notice = Notice()
+notice.listen()
+for _ in range(100):
+    child = os.fork()
+    if child == 0:
+        while True:
+            signal.pause()
+    os.kill(child, signal.SIGTERM)  # often before the child's interpreter is set up
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM
+assert not notice.is_given
+os.kill(os.getpid(), signal.SIGTERM)
+assert notice.is_given
+notice.stop()
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+"""
+
+
+def test_children_die_of_sigterm_however_early_it_comes() -> None:
+    subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=60)
 
 
 def test_it_goes_on_after_the_last_saved_step(tmp_path: Path, said: list[str]) -> None:
@@ -178,7 +203,7 @@ def test_a_disk_that_fails_is_said_and_training_goes_on(
             if step == 2:
                 directory.mkdir()
             counter.value += 1
-    assert len(said) == 2
+    assert 1 <= len(said) <= 2  # an asynchronous second save may still have met the directory
     assert all(one.startswith("checkpoint NOT saved: ") for one in said)
     assert count_to(directory, 4, said) == [3]
 

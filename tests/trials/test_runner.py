@@ -120,7 +120,7 @@ def test_devices_that_others_use_are_waited_for_with_a_message(groups, workload)
     with open_runner(workload, list(groups.values()), settings) as run:
         failure = run(make_config("A100"))
     ray.kill(holder)
-    assert failure.kind is FailureKind.WORKER_LOST
+    assert failure.kind is FailureKind.BUSY
     assert failure.reason == "1 x A100 did not become free within 2 s"
     assert said == ["waiting for 1 x A100 on one node: 0 free now, the rest is in use"]
     assert wait_for_devices(groups["A100"], 1, timeout_s=20.0)
