@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -477,15 +476,13 @@ def test_an_empty_catalog_gives_an_empty_answer() -> None:
     assert (answer.plans, answer.best, answer.frontier, answer.useful_trial) == ((), None, (), None)
 
 
-def test_the_whole_catalog_takes_about_a_second() -> None:
-    """Of CPU time, with an estimator that takes none; a real one must not be asked too often either."""
+def test_the_estimator_is_not_asked_too_often_for_the_whole_catalog() -> None:
     gpus = {f"GPU{number}": make_gpu(f"GPU{number}") for number in range(30)}
     offers = [
         make_offer(f"GPU{number % 30}", gpu_count=2 ** (number % 4), region=f"r{number}", vcpus=number % 7)
         for number in range(200)
     ]
     estimator = FakeEstimator()
-    start_s = time.process_time()
     answer = ask(
         offers,
         estimator,
@@ -493,7 +490,6 @@ def test_the_whole_catalog_takes_about_a_second() -> None:
         configs_for=configs_for,
         target=make_target(samples=480_000, global_batch_size=480),
     )
-    assert time.process_time() - start_s < 2.0
     assert len(answer.plans) == 750  # 64 workers do not divide 480
     assert len(estimator.step_calls) < 10_000
 
