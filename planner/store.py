@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,6 +209,12 @@ class Study:
         finally:
             with contextlib.suppress(PlannerError), storage_errors(self.storage_url):
                 self.optuna_study.set_user_attr("holder", None)
+
+
+def spent_on(trials: Sequence[SavedTrial]) -> float | None:
+    """Dollars of all trials; None where none of their devices has a price."""
+    known = [one.cost_usd for one in trials if one.cost_usd is not None]
+    return sum(known) if known or not trials else None
 
 
 def open_study(storage_url: str, workload: Workload, name: str | None = None) -> Study:

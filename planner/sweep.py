@@ -13,7 +13,7 @@ from planner.acquisition import Choice
 from planner.errors import PlannerError
 from planner.estimate import Estimate
 from planner.search import Search
-from planner.store import Study
+from planner.store import Study, spent_on
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig
 
 RunTrial = Callable[[TrialConfig], Outcome]
@@ -142,9 +142,7 @@ class Sweep:
 
     def spent_usd(self) -> float | None:
         """By all trials of the study; None where the devices have no price."""
-        costs = [one.cost_usd for one in self.study.trials()]
-        known = [one for one in costs if one is not None]
-        return sum(known) if known or not costs else None
+        return spent_on(self.study.trials())
 
     def _ended(self, number: int, outcome: Outcome, elapsed_s: float) -> TrialEnded:
         best, best_cost = self.search.best()

@@ -19,7 +19,7 @@ from planner.reports import to_json, to_terminal, write_reports
 from planner.reports.curves import fitted_curves
 from planner.reports.report import Report, SweepSummary, TrialRecord
 from planner.space import Knobs, configs_for
-from planner.store import SavedTrial, Study
+from planner.store import SavedTrial, Study, spent_on
 from planner.target import Target, TargetFlags, resolve_target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, Measurement
@@ -62,7 +62,7 @@ def report_of(study: Study, target: Target, prices: Prices) -> Report:
     outcomes = [one.outcome for one in trials]
     estimator = estimator_of(study, prices)
     knobs = knobs_of(trials)
-    spent_usd = spent(trials)
+    spent_usd = spent_on(trials)
     recommendation = recommend(
         target=target,
         profile=profile,
@@ -96,12 +96,6 @@ def report_of(study: Study, target: Target, prices: Prices) -> Report:
         notes=study.notes,
         curves=fitted_curves(outcomes, prices.gpus, estimator),
     )
-
-
-def spent(trials: Sequence[SavedTrial]) -> float | None:
-    """Dollars of all trials; None where none of their devices has a price."""
-    known = [one.cost_usd for one in trials if one.cost_usd is not None]
-    return sum(known) if known or not trials else None
 
 
 def knobs_of(trials: Sequence[SavedTrial]) -> Knobs:
