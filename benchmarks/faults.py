@@ -22,12 +22,12 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from tests.trials.faulty.model import FAULTS
-from trials.cluster import attach
+from trials.cluster.attach import attach
+from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup
-from trials.discovery import discover
-from trials.measure import MeasureSettings
+from trials.measuring.measure import MeasureSettings
+from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, RunTrial, open_runner
-from trials.source import hash_workload
 from trials.trial import Failure, FailureKind, Measurement, Parallelism, Precision, TrialConfig
 
 CPU = "CPU"

@@ -3,8 +3,8 @@
     python -m benchmarks.trial_overhead [--trials 100] [--fits 3]
 
 Three numbers per world size. *Empty*: a trial that does nothing, from the call to the answer. *Real*: a trial
-of a small model by `trials.measure`, its wall time less its steps, so that building the model counts as
-overhead. *Fresh fit*: Ray Train's default way for the same nothing.
+of a small model by `trials.measuring.measure`, its wall time less its steps, so that building the model
+counts as overhead. *Fresh fit*: Ray Train's default way for the same nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trials.cluster import attach
+from trials.cluster.attach import attach
+from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup
-from trials.discovery import discover
+from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, RunTrial, open_runner
-from trials.source import hash_workload
 from trials.trial import (
     Failure,
     FailureKind,
@@ -59,8 +59,8 @@ def measure(workload: Workload, config: TrialConfig, place: Any, _settings: Any)
         return Failure(config=config, kind=FailureKind.UNSUPPORTED, reason="empty", trial_s=1.0)
     from dataclasses import replace
 
-    from trials.measure import MeasureSettings
-    from trials.measure import measure as measure_really
+    from trials.measuring.measure import MeasureSettings
+    from trials.measuring.measure import measure as measure_really
 
     outcome = measure_really(workload, config, place, MeasureSettings(timed_max=10, half_width_fraction=1.0))
     if isinstance(outcome, Measurement):

@@ -1,7 +1,7 @@
 """Which accelerators the cluster has, by name and count.
 
 Ray's own accelerator_type merges A100 40 and 80 GB, the H100 form factors and MIG slices, so each node is
-asked through NVML (`trials.discovery`). Names here are the driver's; the planner matches them to the
+asked through NVML (`trials.cluster.discovery`). Names here are the driver's; the planner matches them to the
 catalog. Types only: the planner thinks with them, so neither torch nor ray is imported.
 """
 

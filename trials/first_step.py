@@ -20,17 +20,17 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
-from trials.adapters.lightning import is_lightning
-from trials.blocks import find_blocks
 from trials.check import CHECK_BATCH_SIZE
-from trials.contract import LoadedWorkload, Step, call_user
 from trials.errors import TrialsError
-from trials.failures import Unsupported
-from trials.loader import BatchFunction, DatasetSource, move_to, one_batch, tensors_of
+from trials.measuring.failures import Unsupported
+from trials.measuring.loader import BatchFunction, DatasetSource, move_to, one_batch, tensors_of
+from trials.measuring.wrap import NO_BLOCKS
+from trials.model_file.adapters.lightning import is_lightning
+from trials.model_file.blocks import find_blocks
+from trials.model_file.contract import LoadedWorkload, Step, call_user
+from trials.model_file.workload import load
 from trials.profile import Adapter, WorkloadProfile
 from trials.trial import Workload
-from trials.workload import load
-from trials.wrap import NO_BLOCKS
 
 CRASHED = "the tracer ended the process"
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from trials.devices import DeviceGroup
 from trials.errors import TrialsError
-from trials.runner_settings import RunnerSettings
 from trials.trial import Failure, Outcome, TrialConfig, Workload
-from trials.warm import WarmGroup
+from trials.warm.runner_settings import RunnerSettings
+from trials.warm.warm_group import WarmGroup
 
 __all__ = ["RunTrial", "RunnerSettings", "open_runner"]
 

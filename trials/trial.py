@@ -148,7 +148,7 @@ class Measurement:
     phases: Phases | None
     telemetry: Telemetry | None  # None without NVML
     environment: Environment
-    warnings: tuple[str, ...] = ()  # from trials.quality, in words
+    warnings: tuple[str, ...] = ()  # from trials.measuring.quality, in words
 
     @property
     def is_interpolated(self) -> bool:

@@ -13,7 +13,7 @@ import torch
 import transformers
 from torch import nn
 
-from trials.contract import Step
+from trials.model_file.contract import Step
 from trials.trace.tracing import Built
 
 LossOf = Callable[[nn.Module, Any], torch.Tensor]

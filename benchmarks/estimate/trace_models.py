@@ -18,10 +18,10 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.estimate.models import Case, published_cases
+from trials.measuring.wrap import checkpoint_blocks
 from trials.profile import Trace
 from trials.trace.tracing import Built, trace_built
 from trials.trial import Precision
-from trials.wrap import checkpoint_blocks
 
 GIGA = 1e9
 STEPS = {

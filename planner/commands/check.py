@@ -10,8 +10,8 @@ from rich.table import Table
 from planner.exits import Exit
 from planner.reports import formats
 from trials.check import check
+from trials.model_file.source import hash_workload
 from trials.profile import TargetHint, WorkloadProfile
-from trials.source import hash_workload
 
 
 def run(model: Path) -> Exit:

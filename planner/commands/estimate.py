@@ -26,8 +26,8 @@ from planner.storage import default_storage_url
 from planner.store import load_study
 from planner.target import Target, TargetFlags, resolve_target
 from trials.check import check
+from trials.model_file.source import hash_workload
 from trials.profile import WorkloadProfile
-from trials.source import hash_workload
 from trials.trial import TrialConfig
 
 ROWS_SHOWN = 8

@@ -18,10 +18,10 @@ from planner.plan import Plan
 from planner.reports import formats
 from planner.reports.labels import configuration, rental
 from planner.reports.report import Report
-from planner.run_plan import RunPlan, run_plan_of
 from planner.storage import default_storage_url
 from planner.store import load_study
-from trials.source import hash_workload, local_files
+from planner.verify.run_plan import RunPlan, run_plan_of
+from trials.model_file.source import hash_workload, local_files
 from trials.trial import Environment, Workload
 
 

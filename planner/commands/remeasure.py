@@ -8,15 +8,15 @@ from itertools import accumulate
 
 from planner.commands.prices import Prices
 from planner.errors import PlannerError
-from planner.evidence import Evidence, Look
 from planner.fleet import fleet_of
 from planner.live import say
-from planner.run_plan import RunPlan
 from planner.target import parse_duration_s
-from trials.cluster import attach
+from planner.verify.evidence import Evidence, Look
+from planner.verify.run_plan import RunPlan
+from trials.cluster.attach import attach
+from trials.cluster.discovery import discover
 from trials.devices import version_problems
-from trials.discovery import discover
-from trials.measure import MeasureSettings
+from trials.measuring.measure import MeasureSettings
 from trials.runner import RunnerSettings, open_runner
 from trials.trial import Measurement, Workload
 

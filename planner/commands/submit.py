@@ -12,8 +12,8 @@ from planner.live import say
 from planner.options import Output, Pricing, SweepFlags
 from planner.storage import default_storage_url
 from planner.target import TargetFlags
-from trials.source import hash_workload
-from trials.submit import follow, submit
+from trials.cluster.submit import follow, submit
+from trials.model_file.source import hash_workload
 
 _SQLITE = "sqlite:///"
 _STUDIES, _REPORT, _CATALOG = "studies.db", "planner-report", "catalog.csv"  # in the job's directory

@@ -25,13 +25,13 @@ from planner.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
 from planner.target import Target, TargetFlags, check_money, parse_duration_s, resolve_target
 from trials.check import check
-from trials.cluster import attach
+from trials.cluster.attach import attach
+from trials.cluster.discovery import discover
 from trials.devices import version_problems
-from trials.discovery import discover
 from trials.errors import TrialsError
+from trials.model_file.source import hash_workload
 from trials.profile import WorkloadProfile
 from trials.runner import RunnerSettings, open_runner
-from trials.source import hash_workload
 from trials.trial import TrialConfig
 
 

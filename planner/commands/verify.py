@@ -9,14 +9,14 @@ from pathlib import Path
 from planner.codec import from_json, to_json
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
-from planner.evidence import Evidence, Look
 from planner.exits import Exit
 from planner.options import Output, Pricing
 from planner.reports import formats
-from planner.run_plan import PLAN_FILE, RunPlan, load_run_plan
 from planner.storage import default_storage_url
 from planner.store import load_study
-from planner.verdict_words import sentences
+from planner.verify.evidence import Evidence, Look
+from planner.verify.run_plan import PLAN_FILE, RunPlan, load_run_plan
+from planner.verify.words import sentences
 
 LOG_FILE = Path("output") / "log.jsonl"
 

@@ -16,7 +16,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from catalogs.gpus import Gpu
 from catalogs.offers import Pricing
-from planner.evidence import LOOK_S
 from planner.launch.names import (
     DSTACK_BACKENDS,
     SKYPILOT_CLOUDS,
@@ -27,7 +26,8 @@ from planner.launch.names import (
     skypilot_accelerator,
     skypilot_instance,
 )
-from planner.run_plan import PLAN_FILE, RunPlan, dump_run_plan
+from planner.verify.evidence import LOOK_S
+from planner.verify.run_plan import PLAN_FILE, RunPlan, dump_run_plan
 
 MODEL_FOLDER = "model"  # apart, so that a model file called train.py is none of ours
 DEFAULT_PYTHON = "3.11"  # where nothing was measured; the lowest that planner runs on

@@ -10,13 +10,13 @@ import pytest
 
 from trials.check import check
 from trials.first_step import take_first_step
-from trials.isolate import isolated
-from trials.measure import MeasureSettings, measure
-from trials.place import Place
+from trials.measuring.isolate import isolated
+from trials.measuring.measure import MeasureSettings, measure
+from trials.measuring.place import Place
+from trials.model_file.source import hash_workload
+from trials.model_file.workload import load
 from trials.profile import Adapter
-from trials.source import hash_workload
 from trials.trial import Measurement, Parallelism, Precision, TrialConfig
-from trials.workload import load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ADAPTERS = {

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from planner.estimate.values import Basis, Estimate
-from planner.run_plan import SCHEMA_VERSION, RunPlan
+from planner.verify.run_plan import SCHEMA_VERSION, RunPlan
 from tests.builders import make_config, make_offer, make_target
 
 

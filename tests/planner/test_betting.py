@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from planner.betting import Bets
+from planner.verify.betting import Bets
 
 
 def looks_until_certain(bets: Bets, share_beyond: float, look_count: int, rng: random.Random) -> int | None:

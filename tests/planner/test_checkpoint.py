@@ -76,7 +76,7 @@ def test_a_users_loop_imports_nothing_heavy_with_it() -> None:
 
 FORKS = """
 import os, signal, sys
-from planner.checkpoint_notice import Notice
+from planner.checkpoint.notice import Notice
 notice = Notice()
 notice.listen()
 for _ in range(100):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from trials.state_file import read_state
+from trials.measuring.state_file import read_state
 
 ROOT = Path(__file__).parents[2]
 STEPS = 60

@@ -13,10 +13,10 @@ import pytest
 from planner.codec import from_json
 from planner.errors import PlannerError
 from planner.estimate.values import Basis, Estimate
-from planner.evidence import Evidence, Finding, Look
-from planner.run_plan import dump_run_plan, load_run_plan
-from planner.verdict_words import sentences
 from planner.verify import Watch
+from planner.verify.evidence import Evidence, Finding, Look
+from planner.verify.run_plan import dump_run_plan, load_run_plan
+from planner.verify.words import sentences
 from tests.planner.run_plans import make_run_plan
 
 STEPS_PER_LOOK = 10

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trials.contract import LoadedWorkload
-from trials.source import hash_workload
+from trials.model_file.contract import LoadedWorkload
+from trials.model_file.source import hash_workload
+from trials.model_file.workload import load
 from trials.trial import Parallelism, Precision, TrialConfig, Workload
-from trials.workload import load
 
 PLAIN = """
 import torch

@@ -3,7 +3,7 @@
 import ray
 
 from tests.builders import make_environment, make_measurement
-from trials.identity import Card, read_machine
+from trials.cluster.identity import Card, read_machine
 
 CARDS = {"A100": "NVIDIA A100-SXM4-80GB", "L4": "NVIDIA L4"}
 

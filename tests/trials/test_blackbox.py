@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-from trials.blackbox import Recorder, read_boxes
+from trials.warm.blackbox import Recorder, read_boxes
 
 RUN = """
 import os, signal, time
 from pathlib import Path
-from trials.blackbox import Recorder
+from trials.warm.blackbox import Recorder
 recorder = Recorder(Path("{folder}"), 1)
 recorder.begin(7, {limit_s})
 {story}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from trials.blocks import find_blocks
+from trials.model_file.blocks import find_blocks
 
 
 class Block(nn.Module):

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tests.builders import make_config, make_failure, make_measurement
-from trials.blackbox import Box
-from trials.broker import Broker, Ended, Order
 from trials.trial import FailureKind
+from trials.warm.blackbox import Box
+from trials.warm.broker import Broker, Ended, Order
 
 CONFIG = make_config(gpu_count=2)
 MEASURED = make_measurement(CONFIG)

@@ -11,7 +11,7 @@ from tests.trials.files import PLAIN, load_text, write
 from trials.check import check
 from trials.errors import TrialsError
 from trials.first_step import take_first_step
-from trials.isolate import isolated
+from trials.measuring.isolate import isolated
 from trials.profile import Adapter, TargetHint
 
 NOISY = """
@@ -46,7 +46,7 @@ def test_profile_of_a_plain_file(tmp_path: Path, capfd: pytest.CaptureFixture[st
 
 
 def test_driver_does_not_import_torch(tmp_path: Path) -> None:
-    code = "import sys, trials.check, trials.source; print({'torch', 'ray'} & set(sys.modules))"
+    code = "import sys, trials.check, trials.model_file.source; print({'torch', 'ray'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

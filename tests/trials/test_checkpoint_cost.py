@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from trials.checkpoint_cost import CheckpointCost, CheckpointUnmeasured, measure_checkpoint_cost
-from trials.state_file import copied, read_state, write_state
+from trials.measuring.checkpoint_cost import CheckpointCost, CheckpointUnmeasured, measure_checkpoint_cost
+from trials.measuring.state_file import copied, read_state, write_state
 
 
 def trained() -> tuple[nn.Module, torch.optim.Optimizer]:

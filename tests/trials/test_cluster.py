@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.trials.clusters import OPEN, TOKEN, free_port, started
-from trials.cluster import attach
+from trials.cluster.attach import attach
 from trials.errors import TrialsError
 
 HERE = Path(__file__).parent
@@ -19,12 +19,12 @@ DRIVER = """
 import json, sys
 from dataclasses import replace
 from tests.builders import make_config
-from trials.cluster import attach
+from trials.cluster.attach import attach
 from trials.devices import DeviceGroup
-from trials.discovery import discover
+from trials.cluster.discovery import discover
 from trials.errors import TrialsError
 from trials.runner import open_runner
-from trials.source import hash_workload
+from trials.model_file.source import hash_workload
 workload = hash_workload(sys.argv[2])
 try:
     with attach(sys.argv[1], workload) as cluster:

@@ -8,7 +8,7 @@ import torch
 
 from tests.trials.files import on_cpu
 from trials.errors import TrialsError
-from trials.failures import Diverged, PeerFailed, Unsupported, explain
+from trials.measuring.failures import Diverged, PeerFailed, Unsupported, explain
 from trials.trial import FailureKind
 
 FILE = "/somewhere/model.py"

@@ -13,12 +13,12 @@ import pytest
 
 from tests.builders import make_config
 from tests.trials.faulty.model import FAULTS
-from trials.cluster import attach
+from trials.cluster.attach import attach
+from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup
-from trials.discovery import discover
-from trials.measure import MeasureSettings
+from trials.measuring.measure import MeasureSettings
+from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, open_runner
-from trials.source import hash_workload
 from trials.trial import FailureKind, Measurement, Parallelism
 
 pytestmark = [

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trials.job import BEGIN, MARK, pack_lines, unpack_lines
+from trials.cluster.job import BEGIN, MARK, pack_lines, unpack_lines
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def test_nothing_sent_is_nothing_written(tmp_path):
 def run_job(path, *arguments):
     """The entry as the cluster runs it, where `path` holds what was sent."""
     return subprocess.run(
-        [sys.executable, "-m", "trials.job", *arguments],
+        [sys.executable, "-m", "trials.cluster.job", *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(ROOT)])},
         capture_output=True,
         text=True,

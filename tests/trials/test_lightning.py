@@ -9,8 +9,8 @@ import torch
 from tests.trials.files import load_text, write
 from trials.errors import TrialsError
 from trials.first_step import find_adapter
-from trials.isolate import isolated
-from trials.loader import DatasetSource, one_batch
+from trials.measuring.isolate import isolated
+from trials.measuring.loader import DatasetSource, one_batch
 from trials.profile import Adapter
 
 HEAD = """

@@ -10,8 +10,8 @@ import torch
 from torch.utils.data import IterableDataset, TensorDataset
 
 from trials.errors import TrialsError
-from trials.failures import Unsupported
-from trials.loader import Batches, BatchFunction, DatasetSource, move_to, one_batch, tensors_of
+from trials.measuring.failures import Unsupported
+from trials.measuring.loader import Batches, BatchFunction, DatasetSource, move_to, one_batch, tensors_of
 
 
 def numbers(count: int) -> DatasetSource:

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from tests.trials.files import PLAIN, on_cpu, write
-from trials.measure import MeasureSettings, measure, merge
-from trials.place import Place
+from trials.measuring.measure import MeasureSettings, measure, merge
+from trials.measuring.place import Place
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Parallelism, Precision, TrialConfig
 
 QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)

@@ -12,8 +12,9 @@ import torch
 
 from tests.trials.files import PLAIN, on_cpu, write
 from tests.trials.group import on_two_ranks
-from trials.measure import MeasureSettings, measure, merge
-from trials.place import Place
+from trials.measuring.measure import MeasureSettings, measure, merge
+from trials.measuring.place import Place
+from trials.measuring.wrap import compile_refusal
 from trials.trial import (
     Failure,
     FailureKind,
@@ -24,7 +25,6 @@ from trials.trial import (
     TrialConfig,
     Workload,
 )
-from trials.wrap import compile_refusal
 
 SETTINGS = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
 CLIPPED = PLAIN + "clip_norm = 0.1\n"

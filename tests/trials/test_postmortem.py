@@ -1,9 +1,9 @@
 """Why workers ended, told from what they left behind."""
 
 from tests.builders import make_config, make_failure
-from trials.blackbox import Box
-from trials.postmortem import explain_loss
 from trials.trial import FailureKind
+from trials.warm.blackbox import Box
+from trials.warm.postmortem import explain_loss
 
 CONFIG = make_config(gpu_count=2)
 

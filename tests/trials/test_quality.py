@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from trials.quality import (
+from trials.measuring.quality import (
     drift_fraction,
     half_width_fraction,
     has_warmed_up,

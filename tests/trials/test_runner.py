@@ -11,12 +11,12 @@ from ray.cluster_utils import Cluster as FakeCluster
 
 from tests.builders import make_config
 from tests.trials.places import CARDS, identify, measure, probe
-from trials.cluster import attach
+from trials.cluster.attach import attach
+from trials.cluster.discovery import discover, wait_for_devices
 from trials.devices import DeviceGroup
-from trials.discovery import discover, wait_for_devices
 from trials.errors import TrialsError
+from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, open_runner
-from trials.source import hash_workload
 from trials.trial import FailureKind, Measurement
 
 pytestmark = [

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trials.shipping import Caps, folder_name, pack
-from trials.source import hash_workload
+from trials.cluster.shipping import Caps, folder_name, pack
+from trials.model_file.source import hash_workload
 
 MODEL = """
 import beside

@@ -7,7 +7,7 @@ import pytest
 
 from tests.trials.files import PLAIN, write
 from trials.errors import TrialsError
-from trials.source import hash_workload, local_files
+from trials.model_file.source import hash_workload, local_files
 
 
 def test_hash_names_the_content_not_the_place(tmp_path: Path) -> None:

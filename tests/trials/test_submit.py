@@ -7,9 +7,9 @@ import pytest
 
 from tests.trials.clusters import OPEN, free_port, started
 from tests.trials.test_cluster import drive
+from trials.cluster.submit import Job, follow, submit
 from trials.errors import TrialsError
-from trials.source import hash_workload
-from trials.submit import Job, follow, submit
+from trials.model_file.source import hash_workload
 
 MODEL = Path(__file__).parent / "shipped" / "model.py"
 

@@ -8,7 +8,7 @@ import pynvml
 import pytest
 import torch
 
-from trials.telemetry import Sample, Sampler, gpu_reader, read_card, summarise
+from trials.measuring.telemetry import Sample, Sampler, gpu_reader, read_card, summarise
 
 SAMPLE = Sample(
     gpu_utilisation_fraction=0.5,

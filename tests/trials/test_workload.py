@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from tests.trials.files import PLAIN, load_text, write
-from trials.contract import as_scalar
 from trials.errors import TrialsError
 from trials.first_step import find_adapter
-from trials.isolate import isolated
-from trials.loader import BatchFunction, DatasetSource, one_batch
+from trials.measuring.isolate import isolated
+from trials.measuring.loader import BatchFunction, DatasetSource, one_batch
+from trials.model_file.contract import as_scalar
+from trials.model_file.workload import load
 from trials.profile import Adapter, TargetHint
-from trials.workload import load
 
 MODEL = "from torch import nn\nimport torch\ndef model():\n    return nn.Linear(2, 1)\n"
 

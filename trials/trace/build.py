@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._pytree import tree_map_only
 
 from trials.errors import TrialsError
-from trials.failures import Unsupported
+from trials.measuring.failures import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable

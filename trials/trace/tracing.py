@@ -31,8 +31,9 @@ from torch._subclasses.fake_tensor import (
 )
 
 from trials.errors import TrialsError
-from trials.failures import Unsupported
-from trials.loader import one_batch
+from trials.measuring.failures import Unsupported
+from trials.measuring.loader import one_batch
+from trials.measuring.wrap import checkpoint_blocks
 from trials.profile import OperationClass, Trace, TraceMode
 from trials.trace.alive import AliveBytes, storage_bytes
 from trials.trace.build import Built, build_fake
@@ -41,12 +42,11 @@ from trials.trace.moved import tensors_in
 from trials.trace.one_step import TracedStep
 from trials.trace.record import Recorder
 from trials.trial import Precision
-from trials.wrap import checkpoint_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trials.contract import LoadedWorkload
+    from trials.model_file.contract import LoadedWorkload
 
 __all__ = ["Built", "TraceOutcome", "trace_built", "trace_real_step", "trace_step", "trace_workload"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from catalogs.gpus import load_gpus
 from planner.launch.files import launch_files
-from planner.run_plan import RunPlan
+from planner.verify.run_plan import RunPlan
 from tests.builders import make_config, make_offer, make_target
 from tests.planner.run_plans import make_run_plan
-from trials.source import hash_workload
+from trials.model_file.source import hash_workload
 from trials.trial import TrialConfig
 
 GPT = Path(__file__).parents[3] / "examples" / "gpt.py"

@@ -17,15 +17,15 @@ from planner.commands import launch_files, verify
 from planner.commands.remeasure import looks_of
 from planner.commands.verify import VerifyFlags
 from planner.errors import PlannerError
-from planner.evidence import Look
 from planner.exits import Exit
 from planner.options import Output, Pricing
 from planner.reports.formats import duration, usd
-from planner.run_plan import RunPlan, load_run_plan
 from planner.search import distributions, params_of
 from planner.store import open_study
+from planner.verify.evidence import Look
+from planner.verify.run_plan import RunPlan, load_run_plan
 from tests.builders import make_config, make_environment, make_measurement, make_profile, make_target
-from trials.source import hash_workload
+from trials.model_file.source import hash_workload
 from trials.trial import Series
 
 MODEL = """

@@ -12,21 +12,21 @@ import pytest
 import torch
 
 from planner.codec import from_json
-from planner.evidence import Look
+from planner.verify.evidence import Look
 from tests.planner.launch.folders import GPT, cpu_config, cpu_plan, write_folder
-from trials.measure import MeasureSettings, measure
-from trials.place import Place
-from trials.source import hash_workload
+from trials.measuring.measure import MeasureSettings, measure
+from trials.measuring.place import Place
+from trials.model_file.source import hash_workload
+from trials.model_file.workload import load
 from trials.trial import Measurement, Parallelism, TrialConfig
-from trials.workload import load
 
 ROOT = Path(__file__).parents[3]
 
 MEASURE = """
 import sys, torch.distributed as dist
-from trials.measure import MeasureSettings, measure
-from trials.place import Place
-from trials.source import hash_workload
+from trials.measuring.measure import MeasureSettings, measure
+from trials.measuring.place import Place
+from trials.model_file.source import hash_workload
 from trials.trial import Measurement
 from tests.planner.launch.test_run import DDP, GPT, SETTINGS
 dist.init_process_group("gloo")

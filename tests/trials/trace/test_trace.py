@@ -7,11 +7,11 @@ from torch import nn
 from torch.nn import functional
 
 from trials.errors import TrialsError
+from trials.model_file.source import hash_workload
+from trials.model_file.workload import load
 from trials.profile import OperationClass, Trace, TraceMode
-from trials.source import hash_workload
 from trials.trace.tracing import Built, trace_built, trace_step, trace_workload
 from trials.trial import Precision
-from trials.workload import load
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FLOAT = 4

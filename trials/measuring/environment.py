@@ -1,0 +1,33 @@
+"""Where a measurement was taken."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+import torch
+
+from trials.cluster.identity import device_name, host_memory_bytes
+from trials.measuring.place import Place
+from trials.measuring.telemetry import driver_version
+from trials.trial import Environment
+
+
+def read_environment(place: Place, node_count: int) -> Environment:
+    """The device and software of this rank."""
+    device = place.torch_device
+    is_cuda = device.type == "cuda"
+    return Environment(
+        device_name=device_name(place.device),
+        device_memory_bytes=(
+            torch.cuda.get_device_properties(device).total_memory if is_cuda else host_memory_bytes()
+        ),
+        driver=driver_version() if is_cuda else None,
+        cuda=torch.version.cuda if is_cuda else None,
+        torch=torch.__version__,
+        ray=place.ray_version,
+        python=platform.python_version(),
+        host_cpu_count=os.cpu_count() or 1,
+        node_count=node_count,
+        threads_per_worker=None if is_cuda else torch.get_num_threads(),
+    )

@@ -1,0 +1,112 @@
+"""One optimizer step of the real run, under a precision, a parallelism and a memory technique.
+
+Fetch, move and pass each micro batch, synchronise gradients once, clip if the file sets it, step the
+optimizer, free the gradients.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.nn.parallel import DistributedDataParallel
+
+from trials.measuring.clock import Clock, Mark
+from trials.measuring.loader import Batches, move_to, one_batch
+from trials.measuring.memory import PeakMemory
+from trials.measuring.place import Place
+from trials.measuring.precision import autocast, grad_scaler
+from trials.measuring.wrap import wrap
+from trials.model_file.contract import LoadedWorkload, Step
+from trials.trial import TrialConfig
+
+_PROBE_SIZE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMarks:
+    """Moments of one step: its start, then (fetched, moved, backward done) per micro batch, then its end."""
+
+    start: Mark
+    micro: tuple[tuple[Mark, Mark, Mark], ...]
+    end: Mark
+
+
+class Training:
+    """The model, optimizer and data of one rank, ready to run optimizer steps. ``close`` frees its data."""
+
+    def __init__(
+        self, loaded: LoadedWorkload, config: TrialConfig, place: Place, seed: int, worker_count: int | None
+    ) -> None:
+        self._device = place.torch_device
+        self._precision = config.precision
+        self._clip_norm = loaded.clip_norm
+        self._scaler = grad_scaler(config.precision, self._device)
+        self.batches = place.together(
+            lambda: Batches(
+                loaded.source,
+                config.micro_batch_size,
+                rank=place.rank,
+                world_size=place.world_size,
+                seed=seed,
+                worker_count=worker_count,
+                is_pinned=self._device.type == "cuda",
+            )
+        )
+        self.memory = PeakMemory(self._device)
+        torch.manual_seed(seed)  # every rank builds the same weights
+        step = place.together(loaded.build)
+
+        def probe(one: Step) -> Tensor:
+            batch = one_batch(loaded.source, min(_PROBE_SIZE, config.micro_batch_size))
+            return self._loss(one, move_to(batch, self._device))
+
+        self.module: nn.Module = wrap(step, config, place, probe)
+        self._optimizer = place.together(lambda: loaded.build_optimizer(step))
+        self._parameters = [one for one in self.module.parameters() if one.requires_grad]
+        torch.manual_seed(seed + 1 + place.rank)  # dropout and synthetic batches differ between ranks
+
+    def run_step(self, accumulation: int, clock: Clock, start: Mark) -> tuple[Tensor, StepMarks]:
+        """One optimizer step of ``accumulation`` micro batches: its loss (on the device) and moments."""
+        micro = []
+        total = torch.zeros((), device=self._device)
+        for index in range(accumulation):
+            batch = next(self.batches)
+            fetched = clock.mark()
+            batch = move_to(batch, self._device)
+            moved = clock.mark()
+            with self._synchronised(is_last=index == accumulation - 1):
+                loss = self._loss(self.module, batch) / accumulation
+                self._scaler.scale(loss).backward()
+            total += loss.detach()
+            micro.append((fetched, moved, clock.mark()))
+        self._update()
+        return total, StepMarks(start=start, micro=tuple(micro), end=clock.mark())
+
+    def _loss(self, module: nn.Module, batch: object) -> Tensor:
+        with autocast(self._precision, self._device):
+            loss: Tensor = module(batch)
+        return loss
+
+    def _synchronised(self, *, is_last: bool) -> AbstractContextManager[None]:
+        """Gradients travel once per optimizer step: with its last micro batch."""
+        if isinstance(self.module, FSDPModule):
+            self.module.set_requires_gradient_sync(is_last)
+        elif isinstance(self.module, DistributedDataParallel) and not is_last:
+            return self.module.no_sync()
+        return nullcontext()
+
+    def _update(self) -> None:
+        if self._clip_norm is not None:
+            self._scaler.unscale_(self._optimizer)
+            torch.nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def close(self) -> None:
+        """End the loader's processes."""
+        self.batches.close()

@@ -1,0 +1,1 @@
+"""The user's model file: found, loaded, checked against the contract, adapted."""

@@ -1,0 +1,78 @@
+"""Why a trial's workers ended, from what they left behind. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from trials.trial import Failure, FailureKind, TrialConfig
+from trials.warm.blackbox import Box
+
+# Ray's memory monitor ends a worker before the kernel would
+# (https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html).
+_RAY_MEMORY_WORDS = ("low on memory", "NODE_OUT_OF_MEMORY")
+
+
+def explain_loss(
+    config: TrialConfig,
+    *,
+    ranks: Sequence[int],
+    limit_s: float,
+    boxes: Sequence[Box],
+    failed: Mapping[int, Failure],
+    followers: Collection[int],
+    lost: Mapping[int, str],
+) -> Failure:
+    """The failure of a trial whose workers did not all answer. ``trial_s`` is left to whoever timed it.
+
+    Args:
+        config: the trial's.
+        ranks: of the group's workers, those that take part in it.
+        limit_s: its time limit.
+        boxes: of this trial, from every rank that could be asked.
+        failed: what ranks reported before they ended, the first one first.
+        followers: ranks that ended themselves because another had failed.
+        lost: what Ray Train said of ranks, by rank.
+    """
+    finished = {box.rank for box in boxes if box.is_finished}
+    suspects = set(ranks) - failed.keys() - set(followers) - finished
+    mine = [box for box in boxes if box.rank in suspects]
+    if not suspects and failed:
+        rank, failure = next(iter(failed.items()))
+        return replace(failure, reason=f"{failure.reason} (rank {rank} of {len(ranks)})", trial_s=0.0)
+    kind, reason = _reason(mine, suspects, len(ranks), limit_s, lost)
+    return Failure(config=config, kind=kind, reason=reason, trial_s=0.0, detail=_detail(boxes, failed, lost))
+
+
+def is_low_memory(text: str) -> bool:
+    """Whether Ray says that it ended a worker because the node's memory ran low."""
+    return any(words in text for words in _RAY_MEMORY_WORDS)
+
+
+def _reason(
+    boxes: Sequence[Box], suspects: Collection[int], count: int, limit_s: float, lost: Mapping[int, str]
+) -> tuple[FailureKind, str]:
+    if any(box.stacks for box in boxes):
+        return FailureKind.TIMED_OUT, f"not done within its limit of {limit_s:.0f} s"
+    who = _ranks(suspects, count)
+    if any(box.kernel_kill_count for box in boxes):
+        return FailureKind.OUT_OF_MEMORY, f"the kernel killed {who} because the host's memory ran out"
+    if any(map(is_low_memory, lost.values())):
+        return FailureKind.OUT_OF_MEMORY, f"Ray stopped {who} because the host's memory ran low"
+    return (
+        FailureKind.WORKER_LOST,
+        f"{who} ended without a word: killed, or ended by the model file (os._exit, a crash in native code)",
+    )
+
+
+def _ranks(ranks: Collection[int], count: int) -> str:
+    if count == 1 or not ranks:
+        return "the worker"
+    return f"rank {', '.join(map(str, sorted(ranks)))} of {count}"
+
+
+def _detail(boxes: Sequence[Box], failed: Mapping[int, Failure], lost: Mapping[int, str]) -> str:
+    parts = [f"stacks of rank {box.rank}:\n{box.stacks}" for box in boxes if box.stacks]
+    parts += [f"rank {rank} reported: {one.reason}\n{one.detail}" for rank, one in failed.items()]
+    parts += [f"Ray on rank {rank}: {text}" for rank, text in lost.items()]
+    return "\n".join(parts)

@@ -1,0 +1,33 @@
+"""How trials are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trials.cluster.discovery import ignore
+from trials.trial import Measurement, TrialConfig
+from trials.warm.group import IdentifyFunction, MeasureFunction, MergeFunction
+from trials.warm.limits import limit_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerSettings:
+    """How trials are run.
+
+    ``measure``, ``merge`` and ``identify`` are the seams into a worker: ``"module:function"`` or a picklable
+    function. Tests put faults and false identities there.
+    """
+
+    measure: str | MeasureFunction = "trials.measuring.measure:measure"
+    merge: str | MergeFunction = "trials.measuring.measure:merge"
+    measure_settings: object | None = None  # handed to ``measure``
+    identify: str | IdentifyFunction = "trials.cluster.identity:device_name"
+    worker_counts: Mapping[str, int] = field(
+        default_factory=dict
+    )  # by catalog GPU: the most a trial will want
+    limit_s: Callable[[TrialConfig, Sequence[Measurement]], float] = limit_s
+    start_limit_s: float = 240.0  # for workers to start or to come back
+    schedule_limit_s: float = 60.0  # of it, for the devices to be given
+    wait_s: float = 0.0  # for devices that others use
+    on_wait: Callable[[str], None] = ignore

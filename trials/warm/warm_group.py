@@ -1,0 +1,193 @@
+"""The warm group of one kind of device: started when a trial needs it, kept, replaced when it must be."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from trials.cluster.discovery import free_counts, wait_for_devices
+from trials.cluster.placement import backend, capacity, refusal, worker_resources
+from trials.devices import DeviceGroup, Node
+from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
+from trials.warm.blackbox import box_folder
+from trials.warm.broker import ANSWER_MARGIN_S, Ended, Order
+from trials.warm.group import TRAIN_ENVIRONMENT, GroupPlan, Host, Share, first_line
+from trials.warm.orphans import free_orphans
+from trials.warm.postmortem import is_low_memory
+from trials.warm.runner_settings import RunnerSettings
+
+_STOP_LIMIT_S = 20.0
+_RELEASE_LIMIT_S = 20.0  # for devices of a group that was ended to be free again
+_STARTS_MAX = 2  # of a group in a row without success
+
+
+class WarmGroup:
+    """Runs trials one after the other; ``lock`` is for whoever calls from several threads."""
+
+    def __init__(self, workload: Workload, group: DeviceGroup, settings: RunnerSettings) -> None:
+        self.lock = threading.Lock()
+        self._workload = workload
+        self._group = group
+        self._settings = settings
+        self._plan: GroupPlan | None = None
+        self._host: Any = None
+        self._token = ""
+        self._seen: list[Measurement] = []
+        self._trial_id = 0
+        self._failed_starts: list[str] = []
+
+    def run(self, config: TrialConfig) -> Outcome:
+        """Run a trial in a group that takes it."""
+        why = refusal(self._group, config)
+        if why is not None:
+            return _failure(config, FailureKind.UNSUPPORTED, why)
+        if self._plan is None or not self._plan.takes(config):
+            problem = self._replace(config)
+            if problem is not None:
+                return problem
+        assert self._plan is not None
+        self._trial_id += 1
+        order = Order(
+            trial_id=self._trial_id,
+            config=config,
+            ranks=self._plan.ranks_of(config),
+            limit_s=self._settings.limit_s(config, self._seen),
+            restart_limit_s=self._settings.start_limit_s,
+        )
+        ended = self._ask(order)
+        if ended.is_broken:
+            self.close(is_broken=True)
+        if isinstance(ended.outcome, Measurement):
+            self._seen.append(ended.outcome)
+        return ended.outcome
+
+    def close(self, *, is_broken: bool = False) -> None:
+        """End the group; its devices are free afterwards."""
+        host, self._host, self._plan = self._host, None, None
+        if host is None or not ray.is_initialized():
+            return
+        token, self._token = self._token, ""
+        try:
+            if not is_broken:
+                ray.get(host.stop.remote(), timeout=_STOP_LIMIT_S)
+        except ray.exceptions.RayError:
+            pass  # it did not go by itself, or is gone
+        finally:
+            ray.kill(host)
+            if is_broken:
+                free_orphans()
+            shutil.rmtree(box_folder(token), ignore_errors=True)  # this node's; other nodes' are a few lines
+
+    def _ask(self, order: Order) -> Ended:
+        limit_s = order.limit_s + ANSWER_MARGIN_S + 3 * order.restart_limit_s  # the broker keeps closer ones
+        try:
+            ended: Ended = ray.get(self._host.run.remote(order), timeout=limit_s)
+        except ray.exceptions.GetTimeoutError:
+            failure = _failure(order.config, FailureKind.TIMED_OUT, f"no answer within {limit_s:.0f} s")
+        except BaseException as error:
+            if not isinstance(error, ray.exceptions.RayError):  # an interrupt: the workers are in a trial
+                self.close(is_broken=True)
+                raise
+            text = str(error)
+            kind = FailureKind.OUT_OF_MEMORY if is_low_memory(text) else FailureKind.WORKER_LOST
+            reason = f"the process that leads the workers ended: {first_line(text)}"
+            failure = _failure(order.config, kind, reason, detail=text)
+        else:
+            return ended
+        return Ended(outcome=failure, is_broken=True)
+
+    def _replace(self, config: TrialConfig) -> Failure | None:
+        """Start the group that the trial needs, instead of what there is."""
+        if len(self._failed_starts) >= _STARTS_MAX:
+            reason = (
+                f"{self._group.gpu} was given up after {_STARTS_MAX} failed starts: {self._failed_starts[-1]}"
+            )
+            return _failure(config, FailureKind.WORKER_LOST, reason)
+        self.close()
+        plan = self._plan_for(config)
+        if isinstance(plan, Failure):
+            return plan
+        try:
+            problem = self._start(plan)
+        except BaseException:  # an interrupt leaves nothing behind
+            self.close(is_broken=True)
+            raise
+        if problem:
+            self._failed_starts.append(first_line(problem))
+            self.close(is_broken=True)
+            reason = f"the workers did not start: {first_line(problem)}"
+            return _failure(config, FailureKind.WORKER_LOST, reason, detail=problem)
+        self._failed_starts.clear()
+        self._plan = plan
+        return None
+
+    def _plan_for(self, config: TrialConfig) -> GroupPlan | Failure:
+        group, settings = self._group, self._settings
+        per_node = config.gpu_count // config.node_count
+        if group.is_cpu:  # its workers share all cores
+            per_node = min(node.cpu_count for node in group.nodes)
+        had_any = self._trial_id > 0  # what was held shortly before is given back in a moment
+        is_free = had_any and wait_for_devices(
+            group, per_node, node_count=config.node_count, timeout_s=_RELEASE_LIMIT_S
+        )
+        if not is_free and not wait_for_devices(
+            group, per_node, node_count=config.node_count, timeout_s=settings.wait_s, on_wait=settings.on_wait
+        ):
+            reason = f"{config.gpu_count} x {config.gpu} did not become free within {settings.wait_s:.0f} s"
+            return _failure(config, FailureKind.BUSY, reason)
+        free = free_counts(group.nodes, is_cpu=group.is_cpu)
+        nodes = sorted(
+            (one for one in group.nodes if one.node_id in free), key=lambda one: -free[one.node_id]
+        )
+        return self._plan_on(nodes[: config.node_count], config, free)
+
+    def _plan_on(self, nodes: Sequence[Node], config: TrialConfig, free: Mapping[str, int]) -> GroupPlan:
+        """A group on these nodes that takes the trial, and larger ones to come where there is room."""
+        group, settings = self._group, self._settings
+        room = min(capacity(node, group) if group.is_cpu else free[node.node_id] for node in nodes)
+        wish = settings.worker_counts.get(config.gpu, 0) // config.node_count
+        held = max(config.gpu_count // config.node_count, min(wish, room))
+        kinds = {node.accelerator_type for node in nodes}
+        return GroupPlan(
+            token=uuid.uuid4().hex[:12],
+            workload=self._workload,
+            is_cpu=group.is_cpu,
+            backend=backend(nodes, is_cpu=group.is_cpu),
+            device_name=group.device_name,
+            shares=tuple(Share(node_id=node.node_id, worker_count=held) for node in nodes),
+            resources=worker_resources(nodes, held, is_cpu=group.is_cpu),
+            accelerator_type=kinds.pop() if len(kinds) == 1 else None,
+            cores_per_node=max(1, min(node.cpu_count for node in nodes)),
+            schedule_limit_s=settings.schedule_limit_s,
+            measure=settings.measure,
+            merge=settings.merge,
+            measure_settings=settings.measure_settings,
+            identify=settings.identify,
+        )
+
+    def _start(self, plan: GroupPlan) -> str:
+        """Start the group: ``""``, or why it did not."""
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        actor = ray.remote(
+            num_cpus=0,
+            max_restarts=0,
+            scheduling_strategy=here,
+            runtime_env={"env_vars": TRAIN_ENVIRONMENT},
+        )(Host)
+        self._host, self._token = actor.remote(plan), plan.token
+        try:
+            return str(ray.get(self._host.start.remote(), timeout=self._settings.start_limit_s))
+        except ray.exceptions.GetTimeoutError:
+            return f"no worker was ready within {self._settings.start_limit_s:.0f} s"
+        except ray.exceptions.RayError as error:
+            return str(error)
+
+
+def _failure(config: TrialConfig, kind: FailureKind, reason: str, detail: str = "") -> Failure:
+    return Failure(config=config, kind=kind, reason=reason, trial_s=0.0, detail=detail)

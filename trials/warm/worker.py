@@ -1,0 +1,219 @@
+"""The loop inside a warm Ray Train worker: ask, measure, answer, repeat.
+
+Two process groups. The control group (gloo, patient) carries orders and answers between the ranks. Each trial
+gets a data group of its own (nccl on CUDA, gloo on CPU) over the ranks that take part, so that nothing of a
+failed collective outlives its trial.
+
+What can go wrong with a rank, and how it ends within bounded time:
+
+- it raises: it reports its failure and drops its data group, so that gloo tells the others at once; those it
+  does not reach (nccl) end themselves after a grace and the group restarts
+- it hangs, or a collective waits for ever: the black box ends every rank at the trial's limit, with stacks
+- it is killed or leaves by ``os._exit``: the control group breaks, Ray Train restarts the group, and the
+  successor brings the box to the broker
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.train
+import ray.train.torch
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from trials.cluster.shipping import folder_name
+from trials.measuring.failures import explain
+from trials.measuring.place import Place
+from trials.trial import Failure, FailureKind, Outcome, Workload
+from trials.warm.blackbox import Recorder, box_folder, read_boxes
+from trials.warm.broker import Order
+from trials.warm.group import GroupPlan
+
+_CONTROL_LIMIT = timedelta(days=7)  # idle workers wait for the next order
+FOLLOW_AFTER_S = 10.0  # what a restart costs: waiting longer for a rank that failed does not pay
+
+
+@dataclass(frozen=True, slots=True)
+class _Crew:
+    """This rank and its means."""
+
+    plan: GroupPlan
+    host: Any  # handle of the actor
+    rank: int
+    device: str
+    control: Any  # process group of all ranks
+    device_names: tuple[str, ...]  # by rank
+    workload: Workload  # as it lies on this node
+    recorder: Recorder
+    measure: Callable[..., Outcome]
+    merge: Callable[..., Outcome]
+
+
+def run_worker(config: dict[str, Any]) -> None:
+    """Ray Train's train function, on every rank."""
+    crew = _prepare(config["plan"], config["host"])
+    epoch = _say_hello(crew)
+    gc.collect()
+    gc.freeze()  # what is loaded now stays; later collections need not look at it
+    while True:
+        box: list[Order | None] = [None]
+        if crew.rank == 0:
+            box = [ray.get(crew.host.next_order.remote(epoch))]
+        dist.broadcast_object_list(box, src=0, group=crew.control)
+        order = box[0]
+        if order is None:
+            break
+        _do(crew, order)
+    crew.recorder.remove()
+
+
+def resolve(name: str | Callable[..., Any]) -> Callable[..., Any]:
+    """The function that ``"module:function"`` names, or the function itself."""
+    if callable(name):
+        return name
+    module, _, attribute = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def local_workload(workload: Workload) -> Workload:
+    """The workload as it lies on this node: in the copy that was sent here, else at its own path."""
+    spec = importlib.util.find_spec(folder_name(workload))
+    if spec is None or not spec.submodule_search_locations:
+        return workload
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    return replace(workload, path=str(folder / Path(workload.path).name))
+
+
+def _prepare(plan: GroupPlan, host: Any) -> _Crew:
+    rank = ray.train.get_context().get_world_rank()
+    device = "cpu"
+    if not plan.is_cpu and torch.cuda.is_available():
+        device = str(ray.train.torch.get_device())
+        torch.cuda.set_device(device)
+    control = dist.new_group(backend="gloo", timeout=_CONTROL_LIMIT)
+    names: list[str] = [""] * plan.worker_count
+    dist.all_gather_object(names, resolve(plan.identify)(device), group=control)
+    workload = local_workload(plan.workload)
+    os.chdir(Path(workload.path).parent)  # relative paths in the user's file
+    return _Crew(
+        plan=plan,
+        host=host,
+        rank=rank,
+        device=device,
+        control=control,
+        device_names=tuple(names),
+        workload=workload,
+        recorder=Recorder(box_folder(plan.token), rank),
+        measure=resolve(plan.measure),
+        merge=resolve(plan.merge),
+    )
+
+
+def _say_hello(crew: _Crew) -> int:
+    """Bring what predecessors left on the nodes to the broker."""
+    found: list[Any] = [None] * crew.plan.worker_count
+    own = [one for one in read_boxes(box_folder(crew.plan.token)) if one.rank == crew.rank]
+    dist.all_gather_object(found, own, group=crew.control)
+    if crew.rank:
+        return 0
+    return int(ray.get(crew.host.hello.remote([one for boxes in found for one in boxes])))
+
+
+def _do(crew: _Crew, order: Order) -> None:
+    """One trial, on every rank; those that take no part wait."""
+    crew.recorder.begin(order.trial_id, order.limit_s)
+    ranks = order.ranks
+    # the box ends a rank at the limit, so the collectives need none of their own
+    data = dist.new_group(ranks, timeout=timedelta(seconds=2 * order.limit_s)) if len(ranks) > 1 else None
+    dist.barrier(group=crew.control)
+    if crew.rank == 0:
+        ray.get(crew.host.begun.remote(order.trial_id))
+    outcome: Outcome | None = None
+    if crew.rank in ranks:
+        with _watched(crew, order):
+            outcome = _attempt(crew, order, data)
+            crew.recorder.finish_part()
+            if isinstance(outcome, Failure):
+                ray.get(crew.host.failed.remote(order.trial_id, crew.rank, outcome))
+    _leave(data, has_failed=isinstance(outcome, Failure))
+    del data
+    outcomes: list[Any] = [None] * crew.plan.worker_count
+    dist.all_gather_object(outcomes, outcome, group=crew.control)
+    crew.recorder.end()
+    if crew.rank == 0:
+        merged = crew.merge([one for one in outcomes if one is not None])
+        ray.get(crew.host.done.remote(order.trial_id, merged))
+
+
+def _attempt(crew: _Crew, order: Order, data: Any) -> Outcome:
+    config, ranks = order.config, order.ranks
+    wrong = {crew.device_names[rank] for rank in ranks} - {crew.plan.device_name}
+    if wrong:  # every rank knows it, so none waits for another
+        reason = (
+            f"the trial is for {crew.plan.device_name}, but the worker runs on {', '.join(sorted(wrong))}"
+        )
+        return Failure(config=config, kind=FailureKind.WRONG_DEVICE, reason=reason, trial_s=0.0)
+    place = Place(
+        rank=ranks.index(crew.rank),
+        world_size=len(ranks),
+        device=crew.device,
+        process_group=data,
+        threads=crew.plan.threads_of(config),
+        ray_version=ray.__version__,
+    )
+    try:
+        return crew.measure(crew.workload, config, place, crew.plan.measure_settings)
+    except BaseException as error:  # noqa: BLE001  (even sys.exit of the user's file must not end the group)
+        return explain(error, config, crew.workload.path, trial_s=0.0)
+
+
+@contextmanager
+def _watched(crew: _Crew, order: Order) -> Iterator[None]:
+    """End this process when another rank has failed and this one still waits for it after a grace."""
+    if len(order.ranks) == 1:
+        yield
+        return
+    is_over = threading.Event()
+
+    def watch() -> None:
+        first = ray.get(crew.host.first_failed.remote(order.trial_id))
+        if first is not None and not is_over.wait(FOLLOW_AFTER_S):
+            ray.get(crew.host.follow.remote(order.trial_id, crew.rank))
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="trial-watch").start()
+    try:
+        yield
+    finally:
+        is_over.set()
+
+
+def _leave(data: Any, *, has_failed: bool) -> None:
+    """Drop the trial's process group; after a failure without waiting for what is still under way in it."""
+    if data is None or data is dist.GroupMember.NON_GROUP_MEMBER:
+        return
+    if has_failed:
+        gc.collect()  # a model left in a cycle would keep gloo's connections open, and the others waiting
+    for mesh in gc.get_objects():
+        if isinstance(mesh, DeviceMesh):  # DTensor's caches keep FSDP2's mesh for ever, and it the group
+            registry = getattr(mesh, "_pg_registry", {})
+            for name in [name for name, group in registry.items() if group is data]:
+                del registry[name]
+    if has_failed and dist.get_backend(data) != "gloo":
+        dist.distributed_c10d._abort_process_group(data)  # destroy waits for kernels that never end
+    else:
+        dist.destroy_process_group(data)
