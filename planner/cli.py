@@ -24,6 +24,7 @@ app = typer.Typer(
 
 @app.command()
 def sweep(
+    context: typer.Context,
     model: given.ModelFile,
     budget: given.Budget = None,
     deadline: given.Deadline = None,
@@ -52,10 +53,12 @@ def sweep(
     submit: given.Submit = False,
 ) -> None:
     """Measure your model, search, price, and say what to rent."""
+    output = given.Output(storage=storage, out=out, is_json=json)
     if submit:
-        from planner.commands.submit import run as run_sweep
-    else:
-        from planner.commands.sweep import run as run_sweep
+        from planner.commands.submit import run as submit_sweep
+
+        raise typer.Exit(submit_sweep(model, address, context, output))
+    from planner.commands.sweep import run as run_sweep
 
     raise typer.Exit(
         run_sweep(
@@ -71,9 +74,23 @@ def sweep(
             ),
             _target(samples, epochs, tokens, global_batch_size, budget, deadline),
             _pricing(catalog, price, provider, region, gpu, spot, confidence, provisioning_minutes),
-            given.Output(storage=storage, out=out, is_json=json),
+            output,
         )
     )
+
+
+@app.command()
+def job(
+    job_id: given.JobId,
+    address: given.Address = None,
+    storage: given.Storage = None,
+    out: given.Out = Path("planner-report"),
+    json: given.Json = False,
+) -> None:
+    """Follow a submitted sweep again and bring its study and report home."""
+    from planner.commands.submit import come_back
+
+    raise typer.Exit(come_back(job_id, address, given.Output(storage=storage, out=out, is_json=json)))
 
 
 @app.command()

@@ -113,6 +113,7 @@ StudyOption = Annotated[
     str | None, typer.Option("--study", help="Name of the study.", show_default="file name and hash")
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Run the sweep as a Ray job on the cluster.")]
+JobId = Annotated[str, typer.Argument(help="As `planner sweep --submit` named it.", show_default=False)]
 GpusOnly = Annotated[bool, typer.Option("--gpus", help="The GPUs and their figures.")]
 StudyOrModel = Annotated[
     str,

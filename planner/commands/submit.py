@@ -7,47 +7,81 @@ import sys
 import tempfile
 from pathlib import Path
 
+import typer
+
 from planner.errors import PlannerError
 from planner.live import say
-from planner.options import Output, Pricing, SweepFlags
+from planner.options import Output
 from planner.storage import default_storage_url
-from planner.target import TargetFlags
-from trials.cluster.submit import follow, submit
+from trials.cluster.submit import Job, follow, job_of, submit
 from trials.model_file.source import hash_workload
 
 _SQLITE = "sqlite:///"
-_STUDIES, _REPORT, _CATALOG = "studies.db", "planner-report", "catalog.csv"  # in the job's directory
+_STUDIES, _REPORT = "studies.db", "planner-report"  # in the job's directory
+_NOT_SENT = frozenset({"model", "address", "storage", "out", "json", "submit"})  # mean something else there
+_SENT_AT = "planner-study-changed-at"  # among the job's metadata
 
 
-def run(flags: SweepFlags, target: TargetFlags, pricing: Pricing, output: Output) -> int:
+def run(model: Path, address: str | None, context: typer.Context, output: Output) -> int:
     """Submit, follow until the job ends, bring study and report home, and give the job's exit code."""
-    workload = hash_workload(flags.model)
+    workload = hash_workload(model)
     url = output.storage or default_storage_url()
-    local = Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None
-    send = {_STUDIES: local} if local is not None else {}
-    if pricing.catalog is not None:
-        send[_CATALOG] = pricing.catalog
-    storage = url if local is None else f"{_SQLITE}{_STUDIES}"
-    sent_at = _changed_at(local)
+    local = _local_file(url)
+    argv, files = typed_again(context)
     job = submit(
-        flags.address,
-        ["sweep", Path(workload.path).name, *_arguments(flags, target, pricing), "--storage", storage],
+        address,
+        ["sweep", Path(workload.path).name, *argv, "--storage", _storage_there(url)],
         workload,
-        send=send,
-        fetch=(_STUDIES, _REPORT) if local is not None else (_REPORT,),
+        send=files if local is None else {**files, _STUDIES: local},
+        fetch=(_REPORT,) if local is None else (_STUDIES, _REPORT),
+        metadata={_SENT_AT: _changed_at(local)},
     )
     for note in job.notes:
         say(note)
-    say(f"submitted as job {job.job_id}; it goes on if this client ends")
+    say(
+        f"submitted as job {job.job_id}; it goes on if this client ends. Come back to it by "
+        f"`planner job {job.job_id} --address {job.address}`"
+    )
+    return _bring_home(job, output)
+
+
+def come_back(job_id: str, address: str | None, output: Output) -> int:
+    """`planner job`: follow a job that was left, bring its results home, and give its exit code."""
+    return _bring_home(job_of(address, job_id), output)
+
+
+def typed_again(context: typer.Context) -> tuple[list[str], dict[str, Path]]:
+    """The flags as the job will read them, and the files they name, by their names in the job's directory."""
+    argv: list[str] = []
+    files: dict[str, Path] = {}
+    for flag in context.command.params:
+        source = context.get_parameter_source(str(flag.name))
+        if flag.name in _NOT_SENT or source is None or source.name != "COMMANDLINE":
+            continue
+        given = context.params[str(flag.name)]
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(value, bool):
+                argv.append(flag.opts[0] if value else flag.secondary_opts[0])
+            elif isinstance(value, Path):
+                name = f"given-{flag.name}{value.suffix}"
+                files[name] = value
+                argv += [flag.opts[0], name]
+            else:
+                argv += [flag.opts[0], str(value)]
+    return argv, files
+
+
+def _bring_home(job: Job, output: Output) -> int:
     with tempfile.TemporaryDirectory(prefix="planner-results-") as results:
         code = follow(job, into=Path(results), on_line=say)
+        local = _local_file(output.storage or default_storage_url())
         if local is not None:
-            _bring_study(Path(results) / _STUDIES, local, sent_at)
+            _bring_study(Path(results) / _STUDIES, local, job.metadata.get(_SENT_AT))
         _bring_report(Path(results) / _REPORT, output)
     return code
 
 
-def _bring_study(found: Path, local: Path, sent_at: float | None) -> None:
+def _bring_study(found: Path, local: Path, sent_at: str | None) -> None:
     """Replace the local file by what came back, unless somebody wrote to it meanwhile."""
     if not found.exists():
         return
@@ -74,38 +108,13 @@ def _bring_report(found: Path, output: Output) -> None:
     say(f"written: {output.out}")
 
 
-def _changed_at(file: Path | None) -> float | None:
-    return file.stat().st_mtime if file is not None and file.exists() else None
+def _local_file(url: str) -> Path | None:
+    return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None
 
 
-def _arguments(flags: SweepFlags, target: TargetFlags, pricing: Pricing) -> list[str]:
-    """The command line again, as the job will read it."""
-    values = {
-        "--budget": target.budget_usd,
-        "--deadline": None if target.deadline_s is None else f"{target.deadline_s}s",
-        "--samples": target.samples,
-        "--epochs": target.epochs,
-        "--tokens": target.tokens,
-        "--global-batch-size": target.global_batch_size,
-        "--wait": flags.wait,
-        "--max-trials": flags.max_trials,
-        "--max-minutes": flags.max_minutes,
-        "--sweep-budget": flags.sweep_budget_usd,
-        "--study": flags.study,
-        "--catalog": None if pricing.catalog is None else _CATALOG,
-        "--confidence": pricing.confidence,
-        "--provisioning-minutes": pricing.provisioning_s / 60,
-    }
-    repeated = {
-        "--price": pricing.prices,
-        "--provider": pricing.providers,
-        "--region": pricing.regions,
-        "--gpu": pricing.gpus,
-    }
-    arguments = [part for flag, value in values.items() if value is not None for part in (flag, str(value))]
-    arguments += [part for flag, several in repeated.items() for one in several for part in (flag, one)]
-    if pricing.is_spot is not None:
-        arguments.append("--spot" if pricing.is_spot else "--no-spot")
-    if flags.is_compile_allowed is not None:
-        arguments.append("--compile" if flags.is_compile_allowed else "--no-compile")
-    return arguments
+def _storage_there(url: str) -> str:
+    return url if _local_file(url) is None else f"{_SQLITE}{_STUDIES}"
+
+
+def _changed_at(file: Path | None) -> str:
+    return str(file.stat().st_mtime_ns) if file is not None and file.exists() else "absent"

@@ -33,15 +33,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER)
     given = parser.parse_args(arguments)
     print(BEGIN, flush=True)  # noqa: T201  (the job's log is the way back)
-    with tempfile.TemporaryDirectory(prefix="planner-job-") as scratch:
-        # a copy: Ray keeps what was sent for the next job with the same files
-        folder = shutil.copytree(sent_folder(given.folder), Path(scratch) / given.folder)
-        # a process of its own: whatever ends the sweep, its results are sent. -P: the user's directory is
-        # where it runs, but not first on its import path
-        command = [sys.executable, "-P", "-m", given.module, *given.rest]
-        done = subprocess.run(command, cwd=folder, check=False)  # noqa: S603
-        for line in pack_lines(folder, given.fetch):
-            print(line, flush=True)  # noqa: T201  (same)
+    scratch = Path(tempfile.mkdtemp(prefix="planner-job-"))
+    # a copy: Ray keeps what was sent for the next job with the same files
+    folder = shutil.copytree(sent_folder(given.folder), scratch / given.folder)
+    # a process of its own: whatever ends the sweep, its results are sent. -P: the user's directory is
+    # where it runs, but not first on its import path
+    command = [sys.executable, "-P", "-m", given.module, *given.rest]
+    done = subprocess.run(command, cwd=folder, check=False)  # noqa: S603
+    lines = pack_lines(folder, given.fetch)
+    for line in lines or [f"the results are too large to send back; they lie in {folder} on the head node"]:
+        print(line, flush=True)  # noqa: T201  (same)
+    if lines is not None:
+        shutil.rmtree(scratch)
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
 
 
@@ -53,19 +56,17 @@ def sent_folder(name: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def pack_lines(folder: Path, names: Iterable[str]) -> Iterable[str]:
-    """The files and directories of ``folder`` that exist, as marked lines of text."""
+def pack_lines(folder: Path, names: Iterable[str]) -> list[str] | None:
+    """The files and directories of ``folder`` that exist, as marked lines; None when they are too large."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name in names:
             if (folder / name).exists():
                 archive.add(folder / name, arcname=name)
     if buffer.tell() > RESULT_BYTES_MAX:
-        yield f"the results ({buffer.tell() / 1e6:.0f} MB) are too large to send back; they lie in {folder}"
-        return
+        return None
     text = base64.b64encode(buffer.getvalue()).decode()
-    for start in range(0, len(text), _LINE_CHARACTERS):
-        yield MARK + text[start : start + _LINE_CHARACTERS]
+    return [MARK + text[start : start + _LINE_CHARACTERS] for start in range(0, len(text), _LINE_CHARACTERS)]
 
 
 def unpack_lines(lines: Iterable[str], into: Path) -> tuple[str, ...]:

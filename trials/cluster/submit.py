@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,6 +42,7 @@ class Job:
     address: str
     job_id: str
     notes: tuple[str, ...] = ()  # what was not sent, and what to do about it
+    metadata: Mapping[str, str] = field(default_factory=dict)  # kept with the job
 
 
 def submit(
@@ -54,6 +55,7 @@ def submit(
     fetch: Sequence[str] = (),
     python: str | None = None,
     env_vars: Mapping[str, str] | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> Job:
     """Start ``python -m module *argv`` on the cluster, in a copy of the model file's directory.
 
@@ -68,6 +70,7 @@ def submit(
         python: interpreter on the head; None tries this client's, ``python`` and ``python3``, and takes the
             first that has Ray.
         env_vars: further environment of the job.
+        metadata: kept with the job, for whoever comes back to it.
 
     Raises:
         TrialsError: when the cluster does not take the job, with what to check.
@@ -87,14 +90,26 @@ def submit(
             address,
             entrypoint=_entrypoint(folder_name(workload), module, argv, fetch, python),
             runtime_env={"py_modules": [*modules, str(target)], "env_vars": dict(env_vars or {})},
+            metadata=dict(metadata or {}),
         )
-    return Job(address=address, job_id=job_id, notes=shipment.notes)
+    return Job(address=address, job_id=job_id, notes=shipment.notes, metadata=dict(metadata or {}))
+
+
+def job_of(address: str | None, job_id: str) -> Job:
+    """A job that was submitted before, perhaps by another client.
+
+    Raises:
+        TrialsError: when the cluster cannot be asked, or does not know the job.
+    """
+    job = Job(address=_checked(address), job_id=job_id)
+    info = _ask(job, lambda: _client(job.address).get_job_info(job_id))
+    return replace(job, metadata=dict(info.metadata or {}))
 
 
 def follow(job: Job, *, into: Path, on_line: Callable[[str], None]) -> int:
     """Hand on the job's output line by line until it ends, write its results to ``into``; its exit code.
 
-    May be called again, from anywhere, for a job that was left: ``Job(address=..., job_id=...)``.
+    May be called again, from anywhere, for a job that was left: see ``job_of``.
     """
     client = _client(job.address)
     told = 0
@@ -198,9 +213,13 @@ def _ask(job: Job, question: Callable[[], Any]) -> Any:
     try:
         return question()
     except Exception as error:
+        if "does not exist" in str(error):
+            raise TrialsError(
+                f"{job.address}: no job {job.job_id} there; `ray job list --address {job.address}` lists them"
+            ) from error
         raise TrialsError(
             f"{job.address}: job {job.job_id} cannot be followed ({_first_line(error)}); it may still run:"
-            f" `ray job logs --address {job.address} {job.job_id}`"
+            f" `planner job {job.job_id} --address {job.address}` takes it up again"
         ) from error
 
 
