@@ -70,7 +70,6 @@ class Recommendation:
     is_gpu_measured: bool
     measured_gpus: tuple[str, ...]  # catalog names, CPU classes included
     unpriced_gpus: tuple[str, ...]  # measured, but no offer in the catalog has them
-    unmatched_devices: tuple[str, ...]  # on the cluster, by their own names; not in the catalog
     set_aside: tuple[SetAside, ...]
     least_memory: NoChoice | None
     stale_prices: StalePrices | None
@@ -96,7 +95,6 @@ def recommend(
     confidence: float = 0.9,
     provisioning_s: float = PROVISIONING_S,
     sweep_usd: float | None = None,
-    unmatched_devices: Sequence[str] = (),
 ) -> Recommendation:
     """Price every offer with its best configuration, rank by expected cost, and explain.
 
@@ -113,7 +111,6 @@ def recommend(
         confidence: of the intervals; limits are checked at their high ends.
         provisioning_s: from the request of an instance to the first step.
         sweep_usd: spent on trials, counted against the budget; None where it is unknown.
-        unmatched_devices: devices of the cluster that the catalog does not have.
     """
     filters = filters or Filters()
     terms = Terms(target=target, provisioning_s=provisioning_s, sweep_usd=sweep_usd)
@@ -149,7 +146,6 @@ def recommend(
         is_gpu_measured=any(name in gpus and name not in cpus for name in measured_gpus),
         measured_gpus=tuple(sorted(measured_gpus)),
         unpriced_gpus=tuple(sorted(measured_gpus - {one.gpu for one in offers})),
-        unmatched_devices=tuple(unmatched_devices),
         set_aside=_set_aside(left_out),
         least_memory=None if plans else least_memory,
         stale_prices=_stale(kept, today),

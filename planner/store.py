@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 from planner.codec import from_json, to_json
@@ -143,15 +143,26 @@ class Study:
 
     def ask(self, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]) -> optuna.Trial:
         """A new optuna_trial at ``params``, which the planner has chosen."""
-        self._sampler.plan(params, distributions)
         with storage_errors(self.storage_url):
+            dimensions = {**distributions, **self._kept_choices(params)}
+            self._sampler.plan(params, dimensions)
             try:
-                return self.optuna_study.ask(dict(distributions))
+                return self.optuna_study.ask(dimensions)
             except ValueError as error:  # Optuna cannot change the choices of a dimension
                 raise PlannerError(
-                    f"study {self.name} was made with another list of GPUs (an older catalog); "
+                    f"study {self.name} was made with a catalog that has no {params.get('gpu')}; "
                     "give this sweep another --study name"
                 ) from error
+
+    def _kept_choices(self, params: Mapping[str, Any]) -> dict[str, BaseDistribution]:
+        """The categorical dimensions as the study has them: a newer catalog may list further GPUs."""
+        past = self.optuna_study.get_trials(deepcopy=False)
+        known = past[0].distributions if past else {}
+        return {
+            name: one
+            for name, one in known.items()
+            if isinstance(one, CategoricalDistribution) and params.get(name) in one.choices
+        }
 
     def start(self, optuna_trial: optuna.Trial, config: TrialConfig) -> None:
         """Write down what is about to be tried."""

@@ -19,7 +19,6 @@ def warnings(report: Report) -> tuple[str, ...]:
     answer = report.recommendation
     found = (
         *(f"{name} was measured, but no offer in the catalog has it." for name in answer.unpriced_gpus),
-        *(f"Not used: {one}" for one in answer.unmatched_devices),
         _stale(answer.stale_prices),
         *(f"The plan is on {note}." for note in (answer.best.notes if answer.best else ()) if "spot" in note),
         "What the sweep cost is unknown, since its devices have no price; the budget is held against the "

@@ -23,7 +23,7 @@ def sweep_lines(report: Report) -> tuple[str, ...]:
 def small_print(report: Report) -> tuple[str, ...]:
     """Where everything comes from."""
     answer = report.recommendation
-    environment = "; ".join(place_measured(one) for one in report.environments)
+    environment = "; ".join(dict.fromkeys(place_measured(one) for one in report.environments))
     left_out = "; ".join(f"{one.reason} ({one.offer_count})" for one in answer.set_aside)
     lines = (
         f"Measured on {environment}." if environment else "",

@@ -67,7 +67,6 @@ def _document(report: Report) -> dict[str, Any]:
         "is_gpu_measured": answer.is_gpu_measured,
         "measured_devices": list(answer.measured_gpus),
         "unpriced_devices": list(answer.unpriced_gpus),
-        "unmatched_devices": list(answer.unmatched_devices),
         "filters": _filters(answer.filters),
         "offer_count": answer.offer_count,
         "set_aside": [{"reason": one.reason, "offer_count": one.offer_count} for one in answer.set_aside],

@@ -50,6 +50,19 @@ def put(study: Study, outcome: Outcome, value: float | None = None) -> None:
     study.close(optuna_trial.number, outcome, value)
 
 
+def test_a_newer_catalog_keeps_the_study_usable_but_for_what_it_adds(url: str, name: str) -> None:
+    study = open_study(url, make_workload(), name)
+    first, second = make_measurement(), make_measurement(make_config(micro_batch_size=32, accumulation=1))
+    put(study, first)
+    grown = distributions({**GPUS, "T4-16GB": make_gpu("T4-16GB")})
+    optuna_trial = study.ask(params_of(second.config), grown)
+    study.save(optuna_trial, second, 0.02, None)
+    study.close(optuna_trial.number, second, None)
+    assert [one.outcome for one in study.trials()] == [first, second]
+    with pytest.raises(PlannerError, match="made with a catalog that has no T4-16GB"):
+        study.ask(params_of(make_config("T4-16GB")), grown)
+
+
 def test_what_is_saved_is_read_back_by_another_process_equal(url: str, name: str) -> None:
     study = open_study(url, make_workload(), name)
     study.remember(profile=make_profile(), target=make_target(), notes=("a note",), exclusions=EXCLUDED)
