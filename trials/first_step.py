@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter
 from torch import nn
 
 from trials.check import CHECK_BATCH_SIZE
@@ -167,6 +166,8 @@ def _traced(loaded: LoadedWorkload, profile: WorkloadProfile) -> WorkloadProfile
 
 
 def _write_profile(answer: Path, profile: WorkloadProfile) -> None:
+    from pydantic import TypeAdapter  # a machine that only takes first steps may do without
+
     _write(answer, {"profile": TypeAdapter(WorkloadProfile).dump_python(profile, mode="json")})
 
 

@@ -12,6 +12,7 @@ from functools import partial
 import planner
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit
+from planner.estimate.peak_fraction import peak_fraction
 from planner.exits import Exit
 from planner.options import Output
 from planner.recommend import recommend
@@ -83,7 +84,15 @@ def report_of(study: Study, target: Target, prices: Prices) -> Report:
         workload=study.workload,
         profile=profile,
         trials=tuple(
-            TrialRecord(number=one.number, outcome=one.outcome, cost_usd=one.cost_usd) for one in trials
+            TrialRecord(
+                number=one.number,
+                outcome=one.outcome,
+                cost_usd=one.cost_usd,
+                peak_fraction=peak_fraction(one.outcome, profile.traces, prices.gpus)
+                if isinstance(one.outcome, Measurement)
+                else None,
+            )
+            for one in trials
         ),
         exclusions=study.exclusions,
         sweep=SweepSummary(

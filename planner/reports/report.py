@@ -19,6 +19,7 @@ class TrialRecord:
     number: int
     outcome: Outcome
     cost_usd: float | None  # None where its devices have no price
+    peak_fraction: float | None = None  # of the devices' peak FLOP/s; None for a failure or where unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

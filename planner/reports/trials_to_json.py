@@ -17,6 +17,7 @@ def trial_json(record: TrialRecord) -> dict[str, Any]:
         "configuration": config_json(outcome.config),
         "trial_s": outcome.trial_s,
         "cost_usd": record.cost_usd,
+        "peak_fraction": record.peak_fraction,
         "measurement": _measurement(outcome) if isinstance(outcome, Measurement) else None,
         "failure": (
             {"kind": outcome.kind.value, "reason": outcome.reason} if isinstance(outcome, Failure) else None

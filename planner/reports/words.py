@@ -59,8 +59,22 @@ def facts(report: Report, plan: Plan) -> tuple[tuple[str, str], ...]:
         ("throughput", f"{throughput}; {steps} of {formats.duration(plan.step_time_s.expected)}"),
         ("configuration", configuration(plan.config)),
         ("memory", memory(plan)),
+        *utilisation(report, plan),
         ("price", price(plan)),
     )
+
+
+def utilisation(report: Report, plan: Plan) -> tuple[tuple[str, str], ...]:
+    """The share of the devices' peak that this very configuration achieved; nothing where it is unknown."""
+    shares = [
+        one.peak_fraction
+        for one in report.trials
+        if one.outcome.config == plan.config and one.peak_fraction is not None
+    ]
+    if not shares:
+        return ()
+    peak = f"{formats.percent(shares[-1])} of the device's {plan.config.precision} peak, measured"
+    return (("utilisation", f"{peak} (MFU: recomputation does not count)"),)
 
 
 def memory(plan: Plan) -> str:

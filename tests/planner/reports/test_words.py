@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 from catalogs.offers import Pricing
@@ -54,6 +55,19 @@ def test_the_facts_carry_their_intervals_and_limits() -> None:
         "memory": "2.0 GiB of 24.0 GiB for each worker, measured; up to 2.0 GiB, which leaves 92%",
         "price": "$0.720/h on-demand on 1 June 2025",
     }
+
+
+def test_the_share_of_the_peak_is_shown_where_this_configuration_was_measured() -> None:
+    report = make_report()
+    winner = report.recommendation.winner
+    assert winner is not None
+    trials = tuple(replace(one, peak_fraction=0.417) for one in report.trials)
+    facts = dict(words.facts(replace(report, trials=trials), winner))
+    assert facts["utilisation"] == (
+        "42% of the device's bf16 peak, measured (MFU: recomputation does not count)"
+    )
+    elsewhere = tuple(one for one in trials if one.outcome.config != winner.config)
+    assert "utilisation" not in dict(words.facts(replace(report, trials=elsewhere), winner))
 
 
 def test_why_this_one_and_not_the_next() -> None:
