@@ -53,7 +53,7 @@ def loss(model, batch):
 """
 
 
-def measure(workload: Workload, config: TrialConfig, place: Any, _settings: Any) -> Outcome:
+def measure(workload: Workload, config: TrialConfig, place: Any, *_: Any) -> Outcome:
     """Runs in the workers: nothing, or the real thing with the process's memory noted."""
     if config.micro_batch_size == EMPTY_SIZE:
         return Failure(config=config, kind=FailureKind.UNSUPPORTED, reason="empty", trial_s=1.0)

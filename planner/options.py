@@ -20,6 +20,7 @@ class SweepFlags:
     max_minutes: float
     sweep_budget_usd: float | None
     is_compile_allowed: bool | None  # None: on GPUs only
+    checkpoint_directory: str | None  # on the nodes; None: their own disk
     study: str | None
 
 
@@ -108,6 +109,14 @@ SweepBudget = Annotated[
 Compile = Annotated[
     bool | None,
     typer.Option("--compile/--no-compile", help="May torch.compile be tried?", show_default="on GPUs only"),
+]
+CheckpointDirectory = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint-dir",
+        help="Where the run will save: saving and loading are timed there, on the nodes.",
+        show_default="each node's disk",
+    ),
 ]
 StudyOption = Annotated[
     str | None, typer.Option("--study", help="Name of the study.", show_default="file name and hash")

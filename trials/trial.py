@@ -10,6 +10,8 @@ import statistics
 from dataclasses import dataclass
 from enum import StrEnum
 
+from trials.extras import CheckpointCost
+
 
 class Precision(StrEnum):
     """Arithmetic of the forward and backward pass; the optimizer always holds fp32 parameters."""
@@ -149,6 +151,8 @@ class Measurement:
     telemetry: Telemetry | None  # None without NVML
     environment: Environment
     warnings: tuple[str, ...] = ()  # from trials.measuring.quality, in words
+    checkpoint: CheckpointCost | None = None  # None where another trial of the shape has it, or a warning why
+    extras_s: float = 0.0  # of trial_s, for what was measured besides the steps
 
     @property
     def is_interpolated(self) -> bool:

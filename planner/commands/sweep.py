@@ -8,6 +8,7 @@ import platform
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 
 from planner.commands.answer import publish, report_of
@@ -29,6 +30,7 @@ from trials.cluster.attach import attach
 from trials.cluster.discovery import discover
 from trials.devices import version_problems
 from trials.errors import TrialsError
+from trials.extras import Extras
 from trials.model_file.source import hash_workload
 from trials.profile import WorkloadProfile
 from trials.runner import RunnerSettings, open_runner
@@ -59,7 +61,9 @@ def run(flags: SweepFlags, target: TargetFlags, pricing: Pricing, output: Output
             sweep = Sweep(search=search, study=study, limits=limits, watch=watch, stop=stop)
             say(announce(sweep.expected(), limits))
             with (
-                open_runner(workload, fleet.groups, _runner_settings(fleet, search, wait_s)) as run_trial,
+                open_runner(
+                    workload, fleet.groups, _runner_settings(fleet, search, flags, wait_s)
+                ) as run_trial,
                 _ending_on_interrupt(stop),
                 watch.shown(),
             ):
@@ -79,10 +83,15 @@ def _run(sweep: Sweep, run_trial: RunTrial) -> PlannerError | TrialsError | None
     return None
 
 
-def _runner_settings(fleet: Fleet, search: Search, wait_s: float) -> RunnerSettings:
+def _runner_settings(fleet: Fleet, search: Search, flags: SweepFlags, wait_s: float) -> RunnerSettings:
     """The groups are started with as many workers as any trial will want, so that none has to be replaced."""
     return RunnerSettings(
         worker_counts={group.gpu: search.worker_count_max(group.gpu) for group in fleet.groups},
+        extras=Extras(
+            is_checkpoint_timed=True,
+            checkpoint_directory=flags.checkpoint_directory
+            and str(Path(flags.checkpoint_directory).absolute()),
+        ),
         wait_s=wait_s,
         on_wait=say,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from planner.estimate.values import Estimate
@@ -108,6 +109,8 @@ def _measurement(one: Measurement) -> dict[str, Any]:
             "other": one.phases.other_s,
         },
         "telemetry": None if one.telemetry is None else _telemetry(one.telemetry),
+        "checkpoint": None if one.checkpoint is None else asdict(one.checkpoint),
+        "extras_s": one.extras_s,
         "warnings": list(one.warnings),
         "environment": environment_json(one.environment),
     }

@@ -33,6 +33,6 @@ def identify(device):
     return pretended_name(entry)
 
 
-def measure(workload, config, place, settings):
+def measure(workload, config, place, settings, extras):
     """A measurement that tells where it was taken."""
     return make_measurement(config, environment=make_environment(device_name=identify(place.device)))

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from trials.measuring.checkpoint_cost import CheckpointCost, CheckpointUnmeasured, measure_checkpoint_cost
+from tests.builders import make_config, make_measurement
+from tests.trials.files import PLAIN, on_cpu, write
+from tests.trials.group import on_two_ranks
+from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras
+from trials.measuring.checkpoint_cost import measure_checkpoint_cost
+from trials.measuring.measure import MeasureSettings, measure, merge
+from trials.measuring.place import Place
 from trials.measuring.state_file import copied, read_state, write_state
+from trials.trial import Measurement, Outcome, Parallelism, TrialConfig, Workload
+from trials.warm.extras_due import extras_due
 
 
 def trained() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -62,3 +72,60 @@ def test_a_copy_does_not_follow_the_training() -> None:
     state = copied({"nested": [weight, (weight, 3)], "name": "x"})
     weight += 1
     assert state == {"nested": [pytest.approx([0, 0]), (pytest.approx([0, 0]), 3)], "name": "x"}
+
+
+SETTINGS = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
+PARAMETER_BYTES = 4 * 457  # of PLAIN, in fp32
+
+
+def run_trial(place: Place, job: tuple[Workload, TrialConfig, str]) -> Outcome:
+    workload, config, directory = job
+    extras = Extras(is_checkpoint_timed=True, checkpoint_directory=directory)
+    return measure(workload, config, place, SETTINGS, extras)
+
+
+def test_one_worker_saves_what_all_have_and_each_saves_its_shards(tmp_path: Path) -> None:
+    """For real, on two processes: nothing stays in the directory, and the trial goes well."""
+    workload, saved = write(tmp_path, PLAIN), tmp_path / "saved"
+    alone = run_trial(Place(threads=1), (workload, on_cpu(), str(saved)))
+    ways = [on_cpu(gpu_count=2, parallelism=one) for one in (Parallelism.DDP, Parallelism.FSDP2)]
+    pairs = on_two_ranks(tmp_path, run_trial, [(workload, one, str(saved)) for one in ways])
+    sizes = []
+    for outcome in (alone, *map(merge, pairs)):
+        assert isinstance(outcome, Measurement), outcome
+        assert outcome.checkpoint is not None, outcome.warnings
+        assert outcome.checkpoint.directory == str(saved)
+        assert 0 < outcome.checkpoint.save_s < outcome.extras_s < outcome.trial_s
+        sizes.append(outcome.checkpoint.size_bytes)
+    assert list(saved.iterdir()) == []
+    assert isinstance(pairs[0][1], Measurement)
+    assert pairs[0][1].checkpoint is None  # DDP: the second rank has nothing of its own to save
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.1)
+    assert all(size > 3 * PARAMETER_BYTES for size in sizes)
+
+
+def test_a_place_without_room_costs_no_trial(tmp_path: Path) -> None:
+    outcome = run_trial(Place(threads=1), (write(tmp_path, PLAIN), on_cpu(), "/dev/null/nowhere"))
+    assert isinstance(outcome, Measurement)
+    assert outcome.checkpoint is None
+    assert outcome.warnings[-1].startswith(
+        "checkpoint not timed: /dev/null/nowhere: no checkpoint can be saved"
+    )
+    free_bytes = shutil.disk_usage(tmp_path).free
+    many = free_bytes // (24 << 20) + 1  # as many writers as would fill the disk
+    found = measure_checkpoint_cost(*trained(), tmp_path, writers_per_node=many)
+    assert isinstance(found, CheckpointUnmeasured)
+    assert "are free, two checkpoints need" in found.reason
+    assert list(tmp_path.glob("*.pt")) == []
+
+
+def test_each_way_to_save_is_timed_once() -> None:
+    wanted = Extras(is_checkpoint_timed=True)
+    single, ddp = make_config(), make_config(gpu_count=2, parallelism=Parallelism.DDP)
+    sharded = make_config(gpu_count=2, parallelism=Parallelism.FSDP2)
+    assert extras_due(wanted, single, []) == wanted
+    seen = [make_measurement(single)]
+    assert extras_due(wanted, ddp, seen).is_nothing
+    assert extras_due(wanted, sharded, seen) == wanted
+    assert extras_due(wanted, sharded, [*seen, make_measurement(sharded)]).is_nothing
+    assert extras_due(Extras(), sharded, []).is_nothing

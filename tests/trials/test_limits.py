@@ -24,6 +24,11 @@ def test_the_slowest_seen_counts():
     assert limit_s(SMALL, [seen(trial_s=20.0), seen(trial_s=50.0)]) == 4 * 50.0
 
 
+def test_what_was_measured_besides_the_steps_says_nothing_of_the_next_trial():
+    with_extras = make_measurement(SMALL, trial_s=70.0, extras_s=30.0, startup_s=0.0, first_step_s=0.0)
+    assert limit_s(SMALL, [with_extras]) == 4 * 40.0
+
+
 def test_short_trials_have_a_minute():
     assert limit_s(SMALL, [seen(trial_s=0.5)]) == LEAST_LIMIT_S
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from trials.extras import Extras, slowest
 from trials.measuring.clock import Clock
 from trials.measuring.environment import read_environment
+from trials.measuring.extras import measure_extras
 from trials.measuring.failures import Diverged, Unsupported, explain
 from trials.measuring.isolate import isolated
 from trials.measuring.memory import release
@@ -65,12 +67,16 @@ class MeasureSettings:
 
 
 def measure(
-    workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings | None = None
+    workload: Workload,
+    config: TrialConfig,
+    place: Place,
+    settings: MeasureSettings | None = None,
+    extras: Extras | None = None,
 ) -> Measurement | Failure:
     """Run a trial. Every rank calls it; each returns its own view, see ``merge``. Nothing of it remains."""
     begun_s = time.perf_counter()
     with isolated(workload, place.threads):
-        outcome = _attempt(workload, config, place, settings or MeasureSettings())
+        outcome = _attempt(workload, config, place, settings or MeasureSettings(), extras or Extras())
     release(place.torch_device)
     return replace(outcome, trial_s=time.perf_counter() - begun_s)
 
@@ -95,20 +101,24 @@ def merge(outcomes: Sequence[Measurement | Failure]) -> Measurement | Failure:
         if len(known) == len(ranks)
         else None,
         warnings=tuple(dict.fromkeys(warning for one in ranks for warning in one.warnings)),
+        checkpoint=slowest([one.checkpoint for one in ranks if one.checkpoint is not None]),
+        extras_s=max(one.extras_s for one in ranks),
     )
 
 
 def _attempt(
-    workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings
+    workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings, extras: Extras
 ) -> Measurement | Failure:
     """The trial, with what goes wrong as a Failure. Its tensors are gone when it returns."""
     try:
-        return _measure(workload, config, place, settings)
+        return _measure(workload, config, place, settings, extras)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (the user's code may raise anything)
         return explain(error, config, workload.path, trial_s=0.0)
 
 
-def _measure(workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings) -> Measurement:
+def _measure(
+    workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings, extras: Extras
+) -> Measurement:
     begun_s = time.perf_counter()
     why = refusal(config, place)
     if why is not None:
@@ -129,6 +139,7 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
             series = run.time_series(accumulations)
         losses = run.losses[: settings.loss_count]
         allocated, reserved = training.memory.read(lambda: run.time_steps(1, accumulations[-1]))
+        besides = measure_extras(extras, training, config, place)  # last: nothing else may feel it
     finally:
         training.close()
     bare = Measurement(
@@ -148,6 +159,9 @@ def _measure(workload: Workload, config: TrialConfig, place: Place, settings: Me
         phases=None,
         telemetry=sampler.telemetry,
         environment=read_environment(place, config.node_count),
+        checkpoint=besides.checkpoint,
+        warnings=besides.warnings,
+        extras_s=besides.spent_s,
     )
     return _judged(replace(bare, phases=spread_phases(run.phases, bare)), settings)
 
@@ -164,7 +178,7 @@ def _judged(measurement: Measurement, settings: MeasureSettings) -> Measurement:
             telemetry=measurement.telemetry,
         )
     ]
-    return replace(measurement, warnings=tuple(dict.fromkeys(found)))
+    return replace(measurement, warnings=(*dict.fromkeys(found), *measurement.warnings))
 
 
 def _accumulations(config: TrialConfig, settings: MeasureSettings) -> tuple[int, ...]:

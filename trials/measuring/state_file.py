@@ -69,6 +69,20 @@ def copied(state: Any) -> Any:
     return state
 
 
+def tensor_bytes(state: Any) -> int:
+    """Bytes of all tensors in ``state``, of a sharded one those that this process holds."""
+    import torch
+    from torch.distributed.tensor import DTensor
+
+    if isinstance(state, DTensor):
+        state = state.to_local()
+    if isinstance(state, torch.Tensor):
+        return state.numel() * state.element_size()
+    if isinstance(state, dict):
+        return sum(map(tensor_bytes, state.values()))
+    return sum(map(tensor_bytes, state)) if isinstance(state, (list, tuple)) else 0
+
+
 def random_state() -> dict[str, Any]:
     """State of all generators that this process uses: Python, torch, numpy if imported, CUDA if there."""
     import torch

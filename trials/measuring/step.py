@@ -65,7 +65,7 @@ class Training:
             return self._loss(one, move_to(batch, self._device))
 
         self.module: nn.Module = wrap(step, config, place, probe)
-        self._optimizer = place.together(lambda: loaded.build_optimizer(step))
+        self.optimizer = place.together(lambda: loaded.build_optimizer(step))
         self._parameters = [one for one in self.module.parameters() if one.requires_grad]
         torch.manual_seed(seed + 1 + place.rank)  # dropout and synthetic batches differ between ranks
 
@@ -101,11 +101,11 @@ class Training:
 
     def _update(self) -> None:
         if self._clip_norm is not None:
-            self._scaler.unscale_(self._optimizer)
+            self._scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self._parameters, self._clip_norm)
-        self._scaler.step(self._optimizer)
+        self._scaler.step(self.optimizer)
         self._scaler.update()
-        self._optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
 
     def close(self) -> None:
         """End the loader's processes."""

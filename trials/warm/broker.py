@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trials.extras import Extras
 from trials.trial import Failure, FailureKind, Outcome, TrialConfig
 from trials.warm.blackbox import Box
 from trials.warm.postmortem import explain_loss
@@ -28,6 +29,7 @@ class Order:
     ranks: tuple[int, ...]  # of the group's workers, those that take part
     limit_s: float
     restart_limit_s: float  # how long replaced workers may take to come back
+    extras: Extras = field(default_factory=Extras)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

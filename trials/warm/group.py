@@ -17,7 +17,7 @@ from trials.warm.blackbox import Box, box_folder
 from trials.warm.broker import Broker, Ended, Order
 from trials.warm.postmortem import is_low_memory
 
-MeasureFunction = Callable[..., Outcome]  # (workload, config, place, settings)
+MeasureFunction = Callable[..., Outcome]  # (workload, config, place, settings, extras)
 MergeFunction = Callable[[Sequence[Outcome]], Outcome]
 IdentifyFunction = Callable[[str], str]  # device ("cpu", "cuda:0") -> its name
 

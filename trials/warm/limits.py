@@ -23,7 +23,8 @@ def limit_s(config: TrialConfig, seen: Sequence[Measurement]) -> float:
         return FIRST_LIMIT_S
     fixed_s = max(one.startup_s + one.first_step_s for one in alike)
     per_sample_s = max(
-        max(0.0, one.trial_s - one.startup_s - one.first_step_s) / _samples_per_worker(one.config)
+        max(0.0, one.trial_s - one.extras_s - one.startup_s - one.first_step_s)
+        / _samples_per_worker(one.config)
         for one in alike
     )
     expected_s = fixed_s + per_sample_s * _samples_per_worker(config)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trials.cluster.discovery import ignore
+from trials.extras import Extras
 from trials.trial import Measurement, TrialConfig
 from trials.warm.group import IdentifyFunction, MeasureFunction, MergeFunction
 from trials.warm.limits import limit_s
@@ -22,6 +23,7 @@ class RunnerSettings:
     measure: str | MeasureFunction = "trials.measuring.measure:measure"
     merge: str | MergeFunction = "trials.measuring.measure:merge"
     measure_settings: object | None = None  # handed to ``measure``
+    extras: Extras = field(default_factory=Extras)  # the first trial of each shape of workers measures them
     identify: str | IdentifyFunction = "trials.cluster.identity:device_name"
     worker_counts: Mapping[str, int] = field(
         default_factory=dict

@@ -17,6 +17,7 @@ from trials.devices import DeviceGroup, Node
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
 from trials.warm.blackbox import box_folder
 from trials.warm.broker import ANSWER_MARGIN_S, Ended, Order
+from trials.warm.extras_due import EXTRAS_LIMIT_S, extras_due
 from trials.warm.group import TRAIN_ENVIRONMENT, GroupPlan, Host, Share, first_line
 from trials.warm.orphans import free_orphans
 from trials.warm.postmortem import is_low_memory
@@ -53,12 +54,15 @@ class WarmGroup:
                 return problem
         assert self._plan is not None
         self._trial_id += 1
+        extras = extras_due(self._settings.extras, config, self._seen)
+        extras_limit_s = 0.0 if extras.is_nothing else EXTRAS_LIMIT_S
         order = Order(
             trial_id=self._trial_id,
             config=config,
             ranks=self._plan.ranks_of(config),
-            limit_s=self._settings.limit_s(config, self._seen),
+            limit_s=self._settings.limit_s(config, self._seen) + extras_limit_s,
             restart_limit_s=self._settings.start_limit_s,
+            extras=extras,
         )
         ended = self._ask(order)
         if ended.is_broken:

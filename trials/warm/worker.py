@@ -176,7 +176,7 @@ def _attempt(crew: _Crew, order: Order, data: Any) -> Outcome:
         ray_version=ray.__version__,
     )
     try:
-        return crew.measure(crew.workload, config, place, crew.plan.measure_settings)
+        return crew.measure(crew.workload, config, place, crew.plan.measure_settings, order.extras)
     except BaseException as error:  # noqa: BLE001  (even sys.exit of the user's file must not end the group)
         return explain(error, config, crew.workload.path, trial_s=0.0)
 

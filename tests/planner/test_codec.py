@@ -1,0 +1,17 @@
+"""What studies of earlier versions hold can still be read."""
+
+import json
+from dataclasses import fields
+
+from planner.codec import from_json, to_json
+from tests.builders import make_measurement
+from trials.trial import Measurement
+
+ADDED = {"checkpoint", "extras_s"}  # since the first schema
+
+
+def test_a_measurement_of_the_first_version_is_read():
+    now = make_measurement()
+    old = {name: value for name, value in json.loads(to_json(now)).items() if name not in ADDED}
+    assert len(old) == len(fields(Measurement)) - len(ADDED)
+    assert from_json(json.dumps(old), Measurement, where="a study") == now

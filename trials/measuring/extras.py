@@ -1,0 +1,55 @@
+"""What a trial measures after its steps, see `trials.extras`. Every rank calls it; a fault costs no trial."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras
+from trials.measuring.checkpoint_cost import local_directory, measure_checkpoint_cost
+from trials.measuring.place import Place
+from trials.measuring.step import Training
+from trials.trial import Parallelism, TrialConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtrasFound:
+    """What this rank has measured, and why something is missing."""
+
+    checkpoint: CheckpointCost | None = None
+    warnings: tuple[str, ...] = ()
+    spent_s: float = 0.0
+
+
+def measure_extras(wanted: Extras, training: Training, config: TrialConfig, place: Place) -> ExtrasFound:
+    """Measure what is wanted, with the model as the steps left it."""
+    if wanted.is_nothing:
+        return ExtrasFound()
+    begun_s = time.perf_counter()
+    checkpoint = _checkpoint(wanted, training, config, place)
+    warnings: list[str] = []
+    if isinstance(checkpoint, CheckpointUnmeasured):
+        warnings.append(f"checkpoint not timed: {checkpoint.reason}")
+    is_whole = place.largest([float(len(warnings))])[0] == 0  # the shards of all ranks, or none
+    return ExtrasFound(
+        checkpoint=checkpoint if isinstance(checkpoint, CheckpointCost) and is_whole else None,
+        warnings=tuple(warnings),
+        spent_s=time.perf_counter() - begun_s,
+    )
+
+
+def _checkpoint(
+    wanted: Extras, training: Training, config: TrialConfig, place: Place
+) -> CheckpointCost | CheckpointUnmeasured | None:
+    """None on a rank that saves nothing: the first one does where all have the whole model."""
+    is_sharded = config.parallelism is Parallelism.FSDP2
+    if not wanted.is_checkpoint_timed or (place.rank and not is_sharded):
+        return None
+    directory = wanted.checkpoint_directory
+    return measure_checkpoint_cost(
+        training.module,
+        training.optimizer,
+        local_directory() if directory is None else Path(directory),
+        writers_per_node=config.gpu_count // config.node_count if is_sharded else 1,
+    )

@@ -1,0 +1,28 @@
+"""Which extras the next trial measures: what no trial before it of the same shape has. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trials.extras import Extras
+from trials.trial import Measurement, Parallelism, TrialConfig
+
+EXTRAS_LIMIT_S = 120.0  # what a trial may take longer for them before it is taken for hung
+
+
+def extras_due(wanted: Extras, config: TrialConfig, seen: Sequence[Measurement]) -> Extras:
+    """Of ``wanted``, what a trial of ``config`` measures after ``seen`` in the same group.
+
+    A model that every worker has whole is saved by one of them, however many there are; one that is sharded
+    is saved by all at once.
+    """
+    writers = _writers(config)
+    is_saved = any(_writers(one.config) == writers for one in seen)
+    return replace(wanted, is_checkpoint_timed=wanted.is_checkpoint_timed and not is_saved)
+
+
+def _writers(config: TrialConfig) -> tuple[int, int]:
+    """Workers that save, and their nodes."""
+    is_sharded = config.parallelism is Parallelism.FSDP2
+    return (config.gpu_count, config.node_count) if is_sharded else (1, 1)
