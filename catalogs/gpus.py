@@ -100,6 +100,9 @@ class Gpu:
     nvlink_bytes_per_s: float | None = None  # one direction, per GPU; with the bridge where it needs one
     pcie_bytes_per_s: float | None = None  # one direction, per GPU
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # unique in a catalog; hashing every figure is what a report would wait for
+
     def bytes_per_s_over(self, link: Link) -> float | None:
         """One direction, per GPU, over ``link``, which an offer may set; None if unknown."""
         if link is Link.NVLINK:

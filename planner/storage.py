@@ -7,20 +7,22 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import optuna
 import platformdirs
-import sqlalchemy.exc
 
 from planner.errors import PlannerError
 
-_SQLITE = "sqlite:///"
+if TYPE_CHECKING:
+    import optuna
+
+SQLITE = "sqlite:///"
 _UNWRITABLE = ("readonly", "read-only", "permission", "unable to open", "not a dir", "no such", "file exists")
 
 
 def default_storage_url() -> str:
     """A SQLite file in the user's data directory."""
-    return f"{_SQLITE}{Path(platformdirs.user_data_dir('planner')) / 'studies.db'}"
+    return f"{SQLITE}{Path(platformdirs.user_data_dir('planner')) / 'studies.db'}"
 
 
 def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
@@ -28,14 +30,16 @@ def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
 
     Raises PlannerError when it cannot be used, or when it does not exist and ``is_created`` is False.
     """
+    import optuna
+
     logging.getLogger("optuna").setLevel(logging.ERROR)
-    if url.startswith(_SQLITE):
-        path = Path(url.removeprefix(_SQLITE))
+    if url.startswith(SQLITE):
+        path = Path(url.removeprefix(SQLITE))
         if not is_created and not path.exists():
             raise PlannerError(f"{path}: there is no study yet; run `planner sweep model.py` first")
     try:
         with storage_errors(url):
-            if url.startswith(_SQLITE):
+            if url.startswith(SQLITE):
                 path.parent.mkdir(parents=True, exist_ok=True)
             return optuna.storages.get_storage(url)
     except (ImportError, RuntimeError, ValueError) as error:
@@ -46,6 +50,9 @@ def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
 @contextlib.contextmanager
 def storage_errors(url: str) -> Iterator[None]:
     """Turn what a database throws into one error that names the storage and the remedy."""
+    import optuna
+    import sqlalchemy.exc
+
     try:
         yield
     except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError, sqlite3.Error) as error:
@@ -58,6 +65,10 @@ def storage_errors(url: str) -> Iterator[None]:
 
 def shown(url: str) -> str:
     """The URL without its password."""
+    if url.startswith(SQLITE):
+        return url
+    import sqlalchemy
+
     try:
         return sqlalchemy.engine.make_url(url).render_as_string(hide_password=True)
     except sqlalchemy.exc.ArgumentError:

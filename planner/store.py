@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,30 +19,26 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from planner.codec import from_json, to_json
+from planner.codec import to_json
 from planner.errors import PlannerError
 from planner.sampler import PlannedSampler
+from planner.saved import (
+    CONFIG,
+    COST,
+    FAILURE,
+    MEASUREMENT,
+    SCHEMA_VERSION,
+    SavedStudy,
+    SavedTrial,
+    check_schema,
+    found,
+    saved_trial,
+)
 from planner.space import SPACE_VERSION, Exclusion
 from planner.storage import open_storage, shown, storage_errors
 from planner.target import Target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
-
-SCHEMA_VERSION = 1
-
-_CONFIG = "config"
-_MEASUREMENT = "measurement"
-_FAILURE = "failure"
-_COST = "cost_usd"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedTrial:
-    """A finished trial as the study holds it."""
-
-    number: int
-    outcome: Outcome
-    cost_usd: float | None  # None where the hardware has no price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,50 +57,15 @@ def default_study_name(workload: Workload) -> str:
     return f"{Path(workload.path).stem}-{workload.sha256[:8]}"
 
 
-class Study:
+class Study(SavedStudy):
     """One workload's measurements, open for reading and writing."""
 
     def __init__(self, study: optuna.Study, storage_url: str) -> None:
+        super().__init__(study.study_name, study.user_attrs)
         self.optuna_study = study
         self.storage_url = storage_url
-        self.name = study.study_name
-        self._attributes = study.user_attrs
         self._sampler = PlannedSampler()
         study.sampler = self._sampler
-
-    @property
-    def workload(self) -> Workload:
-        """The model file that was measured."""
-        return from_json(self._attributes["workload"], Workload, where=f"study {self.name}")
-
-    def _text(self, key: str) -> str:
-        if key not in self._attributes:
-            raise PlannerError(
-                f"study {self.name} has nothing yet: its sweep ended before the first trial; "
-                f"run `planner sweep {self.workload.path}`"
-            )
-        return str(self._attributes[key])
-
-    @property
-    def profile(self) -> WorkloadProfile:
-        """What the check found."""
-        return from_json(self._text("profile"), WorkloadProfile, where=f"study {self.name}")
-
-    @property
-    def target(self) -> Target:
-        """The target of the last sweep; `planner report` may ask for another."""
-        return from_json(self._text("target"), Target, where=f"study {self.name}")
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the last sweep had to say about the cluster."""
-        return tuple(self._attributes.get("notes", ()))
-
-    @property
-    def exclusions(self) -> tuple[Exclusion, ...]:
-        """What the last sweep did not try, and why."""
-        texts = self._attributes.get("exclusions", ())
-        return tuple(from_json(one, Exclusion, where=f"study {self.name}") for one in texts)
 
     def remember(
         self,
@@ -128,12 +89,6 @@ class Study:
         with storage_errors(self.storage_url):
             self.optuna_study.set_user_attr("stopped_because", reason)
             self._attributes = self.optuna_study.user_attrs
-
-    @property
-    def stopped_because(self) -> str | None:
-        """Why the last sweep ended; None while it runs or after it was killed."""
-        reason = self._attributes.get("stopped_because")
-        return str(reason) if reason else None
 
     def trials(self) -> tuple[SavedTrial, ...]:
         """Every finished trial, in order."""
@@ -167,7 +122,7 @@ class Study:
     def start(self, optuna_trial: optuna.Trial, config: TrialConfig) -> None:
         """Write down what is about to be tried."""
         with storage_errors(self.storage_url):
-            optuna_trial.set_user_attr(_CONFIG, to_json(config))
+            optuna_trial.set_user_attr(CONFIG, to_json(config))
 
     def save(
         self, optuna_trial: optuna.Trial, outcome: Outcome, cost_usd: float | None, violation: float | None
@@ -179,8 +134,8 @@ class Study:
         with storage_errors(self.storage_url):
             if violation is not None:
                 optuna_trial.set_constraint("memory", violation)
-            optuna_trial.set_user_attr(_COST, cost_usd)
-            name = _MEASUREMENT if isinstance(outcome, Measurement) else _FAILURE
+            optuna_trial.set_user_attr(COST, cost_usd)
+            name = MEASUREMENT if isinstance(outcome, Measurement) else FAILURE
             optuna_trial.set_user_attr(name, to_json(outcome))
 
     def close(self, number: int, outcome: Outcome | None, value: float | None) -> None:
@@ -222,12 +177,6 @@ class Study:
                 self.optuna_study.set_user_attr("holder", None)
 
 
-def spent_on(trials: Sequence[SavedTrial]) -> float | None:
-    """Dollars of all trials; None where none of their devices has a price."""
-    known = [one.cost_usd for one in trials if one.cost_usd is not None]
-    return sum(known) if known or not trials else None
-
-
 def open_study(storage_url: str, workload: Workload, name: str | None = None) -> Study:
     """The workload's study, made if there is none.
 
@@ -246,8 +195,8 @@ def open_study(storage_url: str, workload: Workload, name: str | None = None) ->
             optuna_study.set_user_attr("schema_version", SCHEMA_VERSION)
             optuna_study.set_user_attr("space_version", SPACE_VERSION)
             optuna_study.set_user_attr("workload", to_json(workload))
+    check_schema(name, optuna_study.user_attrs)
     study = Study(optuna_study, storage_url)
-    _check_schema(study)
     if study.workload.sha256 != workload.sha256:
         raise PlannerError(
             f"study {name} holds measurements of {study.workload.path} with other contents "
@@ -262,17 +211,11 @@ def load_study(storage_url: str, name_or_prefix: str) -> Study:
     storage = open_storage(storage_url, is_created=False)
     with storage_errors(storage_url):
         names = [one.study_name for one in storage.get_all_studies()]
-    found = [one for one in names if one == name_or_prefix] or [
-        one for one in names if one.startswith(name_or_prefix)
-    ]
-    if len(found) != 1:
-        what = "is ambiguous" if found else "is not there"
-        there = ", ".join(sorted(found or names)) or "none yet: run `planner sweep model.py` first"
-        raise PlannerError(f"study {name_or_prefix} {what} in {shown(storage_url)}; there: {there}")
+    name = found(names, name_or_prefix, shown(storage_url))
     with storage_errors(storage_url):
-        study = Study(optuna.load_study(study_name=found[0], storage=storage), storage_url)
-    _check_schema(study)
-    return study
+        optuna_study = optuna.load_study(study_name=name, storage=storage)
+    check_schema(name, optuna_study.user_attrs)
+    return Study(optuna_study, storage_url)
 
 
 def summaries(storage_url: str) -> tuple[StudySummary, ...]:
@@ -280,10 +223,10 @@ def summaries(storage_url: str) -> tuple[StudySummary, ...]:
     storage = open_storage(storage_url, is_created=False)
     with storage_errors(storage_url):
         studies = [
-            Study(optuna.load_study(study_name=one.study_name, storage=storage), storage_url)
-            for one in storage.get_all_studies()
+            optuna.load_study(study_name=one.study_name, storage=storage) for one in storage.get_all_studies()
         ]
-    return tuple(_summary(one) for one in studies if "workload" in one.optuna_study.user_attrs)
+        ours = [one for one in studies if "workload" in one.user_attrs]
+        return tuple(_summary(Study(one, storage_url)) for one in ours)
 
 
 def _summary(study: Study) -> StudySummary:
@@ -303,27 +246,7 @@ def _summary(study: Study) -> StudySummary:
 
 
 def _saved(one: FrozenTrial, study_name: str) -> SavedTrial | None:
-    attributes = one.user_attrs
-    where = f"study {study_name}, trial {one.number}"
-    if _MEASUREMENT in attributes:
-        outcome: Outcome = from_json(attributes[_MEASUREMENT], Measurement, where=where)
-    elif _FAILURE in attributes:
-        outcome = from_json(attributes[_FAILURE], Failure, where=where)
-    else:
-        return None
-    return SavedTrial(number=one.number, outcome=outcome, cost_usd=attributes.get(_COST))
-
-
-def _check_schema(study: Study) -> None:
-    attributes = study.optuna_study.user_attrs
-    if "workload" not in attributes:
-        raise PlannerError(f"study {study.name} was not made by planner; choose another --study or --storage")
-    for key, known in (("schema_version", SCHEMA_VERSION), ("space_version", SPACE_VERSION)):
-        if attributes.get(key) != known:
-            raise PlannerError(
-                f"study {study.name} has {key} {attributes.get(key)}, this planner reads {known}; "
-                "use the planner version that wrote it, or another --study name"
-            )
+    return saved_trial(one.number, one.user_attrs, study_name)
 
 
 def _is_alive(pid: object) -> bool:

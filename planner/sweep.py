@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from planner.acquisition import Choice
 from planner.errors import PlannerError
 from planner.estimate import Estimate
+from planner.saved import spent_on
 from planner.search import Search
-from planner.store import Study, spent_on
+from planner.store import Study
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig
 
 RunTrial = Callable[[TrialConfig], Outcome]

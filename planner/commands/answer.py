@@ -19,8 +19,8 @@ from planner.recommend import recommend
 from planner.reports import to_json, to_terminal, write_reports
 from planner.reports.curves import fitted_curves
 from planner.reports.report import Report, SweepSummary, TrialRecord
+from planner.saved import SavedStudy, SavedTrial, spent_on
 from planner.space import Knobs, configs_for
-from planner.store import SavedTrial, Study, spent_on
 from planner.target import Target, TargetFlags, resolve_target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, Measurement
@@ -45,7 +45,7 @@ def _has_length(flags: TargetFlags) -> bool:
     return any(one is not None for one in (flags.samples, flags.epochs, flags.tokens))
 
 
-def estimator_of(study: Study, prices: Prices) -> Estimator:
+def estimator_of(study: SavedStudy, prices: Prices) -> Estimator:
     """Fitted to everything that the study holds."""
     outcomes = [one.outcome for one in study.trials()]
     return fit(
@@ -57,7 +57,7 @@ def estimator_of(study: Study, prices: Prices) -> Estimator:
     )
 
 
-def report_of(study: Study, target: Target, prices: Prices) -> Report:
+def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
     """The recommendation and all it rests on. Pure but for reading the study."""
     profile, trials = study.profile, study.trials()
     outcomes = [one.outcome for one in trials]

@@ -20,10 +20,10 @@ from planner.estimate import Basis, Estimate, Estimator, Hardware, fit
 from planner.exits import Exit
 from planner.options import Output, Pricing
 from planner.plan import hardware_of
+from planner.reading import read_study
 from planner.reports import formats, labels
 from planner.space import Knobs, configs_for
 from planner.storage import default_storage_url
-from planner.store import load_study
 from planner.target import Target, TargetFlags, resolve_target
 from trials.check import check
 from trials.model_file.source import hash_workload
@@ -75,7 +75,7 @@ def run(
 def _known(study_or_model: str, flags: TargetFlags, prices: Prices, output: Output) -> Known:
     """From a model file by its trace alone, or from what a study measured."""
     if not study_or_model.endswith(".py"):
-        study = load_study(output.storage or default_storage_url(), study_or_model)
+        study = read_study(output.storage or default_storage_url(), study_or_model)
         trials = study.trials()
         return Known(
             estimator=estimator_of(study, prices),

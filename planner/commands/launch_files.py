@@ -15,11 +15,11 @@ from planner.exits import Exit
 from planner.launch.files import OPTIONAL_FILES, LaunchFiles, launch_files
 from planner.options import Output, Pricing
 from planner.plan import Plan
+from planner.reading import read_study
 from planner.reports import formats
 from planner.reports.labels import configuration, rental
 from planner.reports.report import Report
 from planner.storage import default_storage_url
-from planner.store import load_study
 from planner.verify.run_plan import RunPlan, run_plan_of
 from trials.model_file.source import hash_workload, local_files
 from trials.trial import Environment, Workload
@@ -27,7 +27,7 @@ from trials.trial import Environment, Workload
 
 def run(study_name: str, plan_rank: int | None, pricing: Pricing, output: Output, directory: Path) -> Exit:
     """Price the study again, take the plan of that rank, write the folder and say what is in it."""
-    study = load_study(output.storage or default_storage_url(), study_name)
+    study = read_study(output.storage or default_storage_url(), study_name)
     prices = read_prices(pricing)
     report = report_of(study, study.target, prices)
     plan = _plan(report, plan_rank)

@@ -6,13 +6,13 @@ from planner.commands.answer import publish, report_of, retargeted
 from planner.commands.prices import read_prices
 from planner.exits import Exit
 from planner.options import Output, Pricing
+from planner.reading import read_study
 from planner.storage import default_storage_url
-from planner.store import load_study
 from planner.target import TargetFlags
 
 
 def run(name: str, flags: TargetFlags, pricing: Pricing, output: Output) -> Exit:
     """Read, price, print."""
-    study = load_study(output.storage or default_storage_url(), name)
+    study = read_study(output.storage or default_storage_url(), name)
     target = retargeted(study.target, flags, study.profile, study.workload.path)
     return publish(report_of(study, target, read_prices(pricing)), output)

@@ -11,9 +11,9 @@ from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.options import Output, Pricing
+from planner.reading import read_study
 from planner.reports import formats
 from planner.storage import default_storage_url
-from planner.store import load_study
 from planner.verify.evidence import Evidence, Look
 from planner.verify.run_plan import PLAN_FILE, RunPlan, load_run_plan
 from planner.verify.words import sentences
@@ -34,7 +34,7 @@ class VerifyFlags:
 
 def run(study_name: str, flags: VerifyFlags, pricing: Pricing, output: Output) -> Exit:
     """Read or measure, judge, say."""
-    study = load_study(output.storage or default_storage_url(), study_name)
+    study = read_study(output.storage or default_storage_url(), study_name)
     run_plan = load_run_plan(flags.directory / PLAN_FILE)
     if run_plan.study != study.name:
         raise PlannerError(

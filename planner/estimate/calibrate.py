@@ -13,8 +13,8 @@ Levenberg-Marquardt in log x (Marquardt 1963), with the squared misfit of outlie
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,29 +51,44 @@ class Fit:
     constants: Mapping[str, float]
     free: tuple[str, ...]
     covariance: Vector
+    _reaches: list[Mapping[str, float]] = field(default_factory=list, repr=False, compare=False)
+
+    def reaches(self) -> tuple[Mapping[str, float], ...]:
+        """The constants, then 1.645 sigmas either way along each principal axis of the covariance."""
+        if not self.free:
+            return (self.constants,)
+        if not self._reaches:
+            variances, axes = np.linalg.eigh(self.covariance)
+            sigmas = np.sqrt(np.maximum(variances, 0.0))
+            moves = [
+                self._moved(sign * _REACH_SIGMAS * sigma * axis)
+                for sigma, axis in zip(sigmas, axes.T, strict=True)
+                for sign in (-1.0, 1.0)
+            ]
+            self._reaches.extend([self.constants, *moves])
+        return tuple(self._reaches)
 
     def log_scale(self, predict: Callable[[Mapping[str, float]], float]) -> tuple[float, float]:
-        """How far below and above log(prediction) the uncertainty of the constants reaches, per sigma.
-
-        Along each principal axis of the covariance the prediction is evaluated 1.645 sigmas either way, since
-        it can be flat on one side (traffic that hides) and steep on the other.
-        """
-        if not self.free:
-            return 0.0, 0.0
-        at = math.log(predict(self.constants))
-        variances, axes = np.linalg.eigh(self.covariance)
-        below = above = 0.0
-        for variance, axis in zip(variances.tolist(), axes.T, strict=True):
-            sigma = math.sqrt(max(variance, 0.0))
-            moves = [self._moved(sign * _REACH_SIGMAS * sigma * axis) for sign in (-1.0, 1.0)]
-            gaps = [math.log(predict(one)) - at for one in moves]
-            below += min(0.0, *gaps) ** 2
-            above += max(0.0, *gaps) ** 2
-        return math.sqrt(below) / _REACH_SIGMAS, math.sqrt(above) / _REACH_SIGMAS
+        """How far below and above log(prediction) the uncertainty of the constants reaches, per sigma."""
+        return log_scale_of([predict(one) for one in self.reaches()])
 
     def _moved(self, logs: Vector) -> dict[str, float]:
         moved = {name: self.constants[name] * math.exp(x) for name, x in zip(self.free, logs, strict=True)}
         return {**self.constants, **moved}
+
+
+def log_scale_of(predictions: Sequence[float]) -> tuple[float, float]:
+    """`Fit.log_scale` from the predictions at `Fit.reaches`.
+
+    Both ways along each axis count: a prediction can be flat on one side (traffic that hides) and steep on
+    the other.
+    """
+    gaps = [math.log(one / predictions[0]) for one in predictions[1:]]
+    below = above = 0.0
+    for either in zip(gaps[::2], gaps[1::2], strict=True):
+        below += min(0.0, *either) ** 2
+        above += max(0.0, *either) ** 2
+    return math.sqrt(below) / _REACH_SIGMAS, math.sqrt(above) / _REACH_SIGMAS
 
 
 def unmeasured(priors: Mapping[str, Prior]) -> Fit:

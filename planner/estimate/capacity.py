@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from statistics import NormalDist
 
 from catalogs.gpus import DeviceKind
@@ -47,6 +48,10 @@ class Capacity:
     traces: tuple[Trace, ...]
     state: StateBytes | None
     block_count: int
+    _alike: dict[Setting, tuple[Setting, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _states: dict[tuple[Parallelism, int, Precision, Transport | None], float] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def peak_memory_bytes(
         self, config: TrialConfig, hardware: Hardware, confidence: float
@@ -77,10 +82,10 @@ class Capacity:
         self, setting: Setting, config: TrialConfig, hardware: Hardware, widen: float
     ) -> Estimate | None:
         """From the most alike measured setting on such a device, else a trace, else any setting."""
-        alike = sorted(
-            (one for one in self.points if one.is_checkpointed == setting.is_checkpointed),
-            key=lambda one: _unlikeness(one, setting),
-        )
+        if setting not in self._alike:
+            same = (one for one in self.points if one.is_checkpointed == setting.is_checkpointed)
+            self._alike[setting] = tuple(sorted(same, key=lambda one: _unlikeness(one, setting)))
+        alike = self._alike[setting]
         is_cpu = setting.vcpus is not None
         same_kind = [one for one in alike if (one.vcpus is not None) == is_cpu]
         if same_kind:
@@ -152,16 +157,19 @@ class Capacity:
         """Bytes of state and copies of a rank, without activations; 0 where the state is unknown."""
         if self.state is None:
             return 0.0
-        parts = data_parallel_memory(
-            self.state,
-            0.0,
-            parallelism=parallelism,
-            precision=setting.precision,
-            worker_count=worker_count,
-            block_count=self.block_count,
-            transport=_transport(hardware),
-        )
-        return parts.total_bytes - parts.context
+        key = (parallelism, worker_count, setting.precision, _transport(hardware))
+        if key not in self._states:
+            parts = data_parallel_memory(
+                self.state,
+                0.0,
+                parallelism=parallelism,
+                precision=setting.precision,
+                worker_count=worker_count,
+                block_count=self.block_count,
+                transport=key[-1],
+            )
+            self._states[key] = parts.total_bytes - parts.context
+        return self._states[key]
 
 
 def fit_capacity(
@@ -231,6 +239,7 @@ def _transport(hardware: Hardware) -> Transport | None:
     return None if hardware.gpu.kind is DeviceKind.CPU else fabric_of(hardware).intra.transport
 
 
+@cache
 def _normal(confidence: float) -> float:
     return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
 

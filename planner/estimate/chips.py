@@ -40,6 +40,9 @@ class Chip:
     sm_count: int | None
     l2_bytes: int
 
+    def __hash__(self) -> int:
+        return hash((self.gpu, self.precision, self.peak_bytes_per_s))  # enough to tell chips apart
+
     @property
     def sustained_flop_per_s(self) -> float:
         """Of large matrix products for minutes on end."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from catalogs.gpus import DeviceKind, Link
 from planner.estimate.values import Hardware
@@ -118,6 +119,7 @@ class Group:
         return math.ceil(self.rank_count / self.node_count)
 
 
+@lru_cache(maxsize=1024)
 def fabric_of(hardware: Hardware) -> Fabric:
     """Links of an offer at the efficiencies that NCCL (on CPU: gloo) reaches on such links."""
     gpu, link = hardware.gpu, hardware.link

@@ -7,13 +7,13 @@ chip and precision (`mix`, corrected by `peers`), checkpointing, compilation. Ea
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.estimate.chips import Chip, chip_of
 from planner.estimate.distance import CPU_TO_GPU_LOG_SPREAD, POWER_LOG_SPREAD, chip_log_spread
-from planner.estimate.interval import Ground, spreads
-from planner.estimate.measured import Source
+from planner.estimate.interval import Ground, multiplier
+from planner.estimate.measured import Line, Source
 from planner.estimate.mix import Mix, Point, Ratio, infer
 from planner.estimate.peers import Passage, Witnesses
 from planner.estimate.traced import TracedStep
@@ -59,6 +59,25 @@ class Start:
         return max(0.05 * line_s, line_s - self.synchronisation_s)
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to one worker's micro batch, before the counts of workers and of micro batches matter."""
+
+    line: Line | None  # followed to the size asked for; None from the trace alone
+    micro_batch_s: float
+    optimizer_s: float  # with all parameters on one worker
+    log_spread: float
+    ground: Ground
+
+    def alone(self, config: TrialConfig) -> Alone:
+        """The way's end for ``config``."""
+        spread = self.log_spread
+        if self.line is not None:
+            spread = math.hypot(spread, self.line.count_log_spread(config.accumulation))
+        optimizer_s = self.optimizer_s / _shards(config.parallelism, config.gpu_count)
+        return Alone(self.micro_batch_s, optimizer_s, spread, self.ground)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
     """What one worker takes; made by `fit_compute`."""
@@ -68,7 +87,7 @@ class Compute:
     traced: Mapping[bool, TracedStep]
     witnesses: Mapping[tuple[str, str], Witnesses]  # other workloads, by source and target chip
     name: str  # of the workload, among the witnesses
-    _alone: dict[tuple[TrialConfig, Chip], Alone | None] = field(
+    _ways: dict[tuple[Chip, Technique, int, int], tuple[_Way, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
     _ratios: dict[tuple[Technique, Chip, Chip, int], tuple[Ratio, float]] = field(
@@ -80,17 +99,23 @@ class Compute:
         chip = chip_of(config, hardware)
         if chip is None:
             return None
-        if (config, chip) not in self._alone:
-            self._alone[config, chip] = self._least_uncertain(config, chip)
-        return self._alone[config, chip]
+        technique = (config.is_checkpointed, config.is_compiled)
+        is_count_measured = any(one.source.setting.gpu_count == config.gpu_count for one in self.starts)
+        key = (chip, technique, config.micro_batch_size, config.gpu_count if is_count_measured else 0)
+        if key not in self._ways:
+            self._ways[key] = tuple(self._ways_to(config, chip))
+        return min((one.alone(config) for one in self._ways[key]), key=_width, default=None)
 
-    def _least_uncertain(self, config: TrialConfig, chip: Chip) -> Alone | None:
+    def _ways_to(self, config: TrialConfig, chip: Chip) -> Iterator[_Way]:
+        """From the likeliest settings, and by the trace where none is of the chip's kind.
+
+        Else the trace is in the way's ratio.
+        """
         near = sorted(self.starts, key=lambda one: _penalty(one, config))[:_WAYS_TRIED]
-        ways = [self._way(start, config, chip) for start in near]
-        if not any(one.chip.is_cpu == chip.is_cpu for one in near):  # else the trace is in the way's ratio
-            from_trace = self._from_trace(config, chip)
-            ways += [] if from_trace is None else [from_trace]
-        return min(ways, key=_width) if ways else None
+        yield from (self._way(start, config, chip) for start in near)
+        traced = self._traced(config.is_checkpointed)
+        if traced is not None and not any(one.chip.is_cpu == chip.is_cpu for one in near):
+            yield _from_trace(traced, config, chip)
 
     def floor_s(self, config: TrialConfig, hardware: Hardware) -> float:
         """Least time of a micro batch by the roofline; 0 without a trace."""
@@ -106,14 +131,14 @@ class Compute:
         mix = self.mixes[setting.is_checkpointed, setting.is_compiled]
         return mix.host_share(chip, config.micro_batch_size)
 
-    def _way(self, start: Start, config: TrialConfig, chip: Chip) -> Alone:
+    def _way(self, start: Start, config: TrialConfig, chip: Chip) -> _Way:
         """From a measured setting to ``config`` on ``chip``."""
         source, line = start.source, start.source.line
         technique = (source.setting.is_checkpointed, source.setting.is_compiled)
         size = config.micro_batch_size
         micro_s = start.micro_batch_s(size)
         optimizer_s = line.fixed_s if source.setting.gpu_count == 1 else line.optimizer_s
-        spreads = [line.log_spread(size, config.accumulation)]
+        spreads = [line.size_log_spread(size)]
         ground = Ground.LINE
         if start.chip != chip:
             ratio, spread = self._ratio(technique, start.chip, chip, size, micro_s)
@@ -133,9 +158,7 @@ class Compute:
         if start.synchronisation_s > 0:
             spreads.append(_SHARED_LOG_SPREAD)
         optimizer_s *= _shards(source.setting.parallelism, source.setting.gpu_count)
-        return Alone(
-            micro_s, optimizer_s / _shards(config.parallelism, config.gpu_count), math.hypot(*spreads), ground
-        )
+        return _Way(line, micro_s, optimizer_s, math.hypot(*spreads), ground)
 
     def _ratio(
         self, technique: Technique, source: Chip, target: Chip, size: int, source_s: float
@@ -151,22 +174,6 @@ class Compute:
             share = mix.host_share(target, size)
             self._ratios[key] = (ratio, chip_log_spread(source, target, ratio, share))
         return self._ratios[key]
-
-    def _from_trace(self, config: TrialConfig, chip: Chip) -> Alone | None:
-        traced = self._traced(config.is_checkpointed)
-        if traced is None:
-            return None
-        time = traced.time(chip, config.micro_batch_size)
-        factor = _COMPILE_FACTOR if config.is_compiled else 1.0
-        optimizer_s = time.optimizer_s / _shards(config.parallelism, config.gpu_count)
-        ground = Ground.TRACE_ALONE
-        spread = math.hypot(
-            _TRACE_ALONE_LOG_SPREAD,
-            POWER_LOG_SPREAD * math.log(chip.throttle),
-            _CONVOLUTION_LOG_SPREAD[ground] if traced.has_convolutions else 0.0,
-            CPU_TO_GPU_LOG_SPREAD if chip.is_cpu else 0.0,
-        )
-        return Alone(time.micro_batch_s * factor, optimizer_s, spread, ground)
 
     def _traced(self, is_checkpointed: bool) -> TracedStep | None:  # noqa: FBT001 - the key of a table
         return self.traced.get(is_checkpointed)
@@ -232,9 +239,22 @@ def passage_of(workload: str, mix: Mix, source: Chip, target: Chip, size: int, s
     )
 
 
+def _from_trace(traced: TracedStep, config: TrialConfig, chip: Chip) -> _Way:
+    time = traced.time(chip, config.micro_batch_size)
+    factor = _COMPILE_FACTOR if config.is_compiled else 1.0
+    ground = Ground.TRACE_ALONE
+    spread = math.hypot(
+        _TRACE_ALONE_LOG_SPREAD,
+        POWER_LOG_SPREAD * math.log(chip.throttle),
+        _CONVOLUTION_LOG_SPREAD[ground] if traced.has_convolutions else 0.0,
+        CPU_TO_GPU_LOG_SPREAD if chip.is_cpu else 0.0,
+    )
+    return _Way(None, time.micro_batch_s * factor, time.optimizer_s, spread, ground)
+
+
 def _width(way: Alone) -> float:
     """Of its interval, in log."""
-    return way.log_spread * spreads().multiplier(way.ground, _COMPARED_AT)
+    return way.log_spread * multiplier(way.ground, _COMPARED_AT)
 
 
 def _penalty(start: Start, config: TrialConfig) -> float:

@@ -15,7 +15,7 @@ from functools import partial
 from catalogs.gpus import Gpu
 from planner.estimate.capacity import Capacity, fit_capacity
 from planner.estimate.compute import Compute, fit_compute, traced_optimizer_s
-from planner.estimate.interval import Ground, spreads
+from planner.estimate.interval import Ground, multiplier
 from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, setting_of, sources_of
 from planner.estimate.peers import Witnesses
 from planner.estimate.traced import traced_steps
@@ -112,9 +112,8 @@ class Estimator:
         setting = setting_of(config, hardware.gpu, hardware.vcpus)
         measured = self.exact.get((setting, config))
         if measured is not None:
-            table = spreads()
             half = RUN_TO_RUN_FRACTION + measured.half_width_fraction
-            half *= table.multiplier(Ground.LINE, self.confidence) / table.multiplier(Ground.LINE, 0.9)
+            half *= multiplier(Ground.LINE, self.confidence) / multiplier(Ground.LINE, 0.9)
             basis = Basis.INTERPOLATED if measured.is_interpolated else Basis.MEASURED
             return _estimate(measured.step_time_s, half, half, basis)
         line = self.lines.get(setting)
@@ -141,7 +140,7 @@ class Estimator:
 
     def _half_width(self, ground: Ground, log_spread: float) -> float:
         """Of the interval, in log."""
-        return log_spread * spreads().multiplier(ground, self.confidence)
+        return log_spread * multiplier(ground, self.confidence)
 
 
 def _estimate(expected: float, below: float, above: float, basis: Basis) -> Estimate:

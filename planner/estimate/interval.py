@@ -58,6 +58,12 @@ def spreads() -> Spreads:
     )
 
 
+@cache
+def multiplier(ground: Ground, confidence: float) -> float:
+    """That of the shipped table, remembered."""
+    return spreads().multiplier(ground, confidence)
+
+
 def conformal_quantile(scores: Sequence[float] | Vector, confidence: float) -> float | None:
     """The score that a new one stays below with ``confidence``; None with too few to tell.
 

@@ -116,11 +116,18 @@ class Line:
 
     def log_spread(self, micro_batch_size: int, accumulation: int) -> float:
         """Standard deviation, in log time, that the line deserves at this batch."""
+        return math.hypot(self.size_log_spread(micro_batch_size), self.count_log_spread(accumulation))
+
+    def size_log_spread(self, micro_batch_size: int) -> float:
+        """Of it, what is due to the micro batch size, and to the line itself."""
         size = _SIZE_LOG_SPREAD[len(self.micro_batch_sizes) == 1] * self.distance(micro_batch_size)
-        nearest = min(abs(math.log(accumulation / one)) for one in self.accumulations)
-        count = _COUNT_LOG_SPREAD[len(self.accumulations) == 1] * min(nearest, 2.0)
         gap = _GAP_LOG_SPREAD * self.gap(micro_batch_size)
-        return math.hypot(_FLOOR_LOG_SPREAD, self.half_width / 2.0, self.misfit, size, count, gap)
+        return math.hypot(_FLOOR_LOG_SPREAD, self.half_width / 2.0, self.misfit, size, gap)
+
+    def count_log_spread(self, accumulation: int) -> float:
+        """Of it, what is due to the number of micro batches."""
+        nearest = min(abs(math.log(accumulation / one)) for one in self.accumulations)
+        return _COUNT_LOG_SPREAD[len(self.accumulations) == 1] * min(nearest, 2.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

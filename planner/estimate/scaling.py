@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
-from planner.estimate.calibrate import Fit, Prior, Vector, fit_constants, unmeasured
+from planner.estimate.calibrate import Fit, Prior, Vector, fit_constants, log_scale_of, unmeasured
 from planner.estimate.collectives import Fabric, Group, Transport
 from planner.estimate.traffic import Traffic, ddp_traffic, fsdp2_traffic, synchronisation_s
 from trials.trial import Parallelism
@@ -155,16 +156,28 @@ class ScalingModel:
     traffic: Traffic
     fabric: Fabric
     fit: Fit
+    _waits: dict[tuple[Group, Fabric], tuple[float, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def step_s(self, work: WorkerStep, group: Group, fabric: Fabric | None = None) -> float:
         """Seconds per optimizer step of ``group``, over ``fabric`` where it is not the measured one."""
-        return _step_s(work, self.parallelism, self.traffic, group, fabric or self.fabric, self.fit.constants)
+        wait_s = self._waits_at(group, fabric or self.fabric)[0]
+        return _together_s(work, self.parallelism, wait_s, group, self.fit.constants)
 
     def synchronisation_s(self, group: Group, fabric: Fabric | None = None) -> float:
         """Seconds of one synchronisation with nothing hidden: per step (DDP) or micro batch (FSDP2)."""
-        return _synchronisation_s(
-            self.parallelism, self.traffic, group, fabric or self.fabric, self.fit.constants
-        )
+        return self._waits_at(group, fabric or self.fabric)[0]
+
+    def _waits_at(self, group: Group, fabric: Fabric) -> tuple[float, ...]:
+        """Of one synchronisation, at each of the constants' reaches; the first is what is expected."""
+        key = (group, fabric)
+        if key not in self._waits:
+            self._waits[key] = tuple(
+                _synchronisation_s(self.parallelism, self.traffic, group, fabric, constants)
+                for constants in self.fit.reaches()
+            )
+        return self._waits[key]
 
     def error_scale(
         self, work: WorkerStep, group: Group, *, measured_count: int, fabric: Fabric | None = None
@@ -185,8 +198,11 @@ class ScalingModel:
         waiting = max(0.0, 1.0 - alone_s / self.step_s(work, group, at))
         doublings = abs(math.log2(group.rank_count / measured_count))
         formula = math.hypot(ERROR_FLOOR, ERROR_PER_DOUBLING * doublings * waiting)
-        below, above = self.fit.log_scale(
-            lambda constants: _step_s(work, self.parallelism, self.traffic, group, at, constants)
+        below, above = log_scale_of(
+            [
+                _together_s(work, self.parallelism, wait_s, group, constants)
+                for wait_s, constants in zip(self._waits_at(group, at), self.fit.reaches(), strict=True)
+            ]
         )
         return math.hypot(below, formula), math.hypot(above, formula)
 
@@ -208,6 +224,7 @@ class ScalingModel:
         return max(high, 0.01 * step_s / work.accumulation)
 
 
+@lru_cache(maxsize=1024)
 def expected_maximum_normal(count: int) -> float:
     """Mean of the largest of ``count`` standard normals, by Blom's approximation; 0 for one."""
     return NormalDist().inv_cdf((count - 0.375) / (count + 0.25)) if count > 1 else 0.0

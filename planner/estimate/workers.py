@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -91,6 +92,7 @@ class Workers:
         return self._error_scales[key]
 
 
+@cache
 def scaling_multiplier(confidence: float) -> float:
     """What the two log errors of `Together` are multiplied with for an interval of ``confidence``."""
     return float(np.interp(confidence, list(SCORE_QUANTILES), list(SCORE_QUANTILES.values())))
@@ -115,7 +117,7 @@ def fit_workers(sources: Sequence[Source], compute: Compute, profile: WorkloadPr
         if one.setting.gpu_count > 1 and one.setting.parallelism is not Parallelism.SINGLE:
             groups.setdefault((one.setting.gpu, one.setting.parallelism), []).append(one)
     singles = tuple(one for one in compute.starts if one.source.setting.gpu_count == 1)
-    alone = replace(compute, starts=singles, _alone={})  # what it remembers is of all starts
+    alone = replace(compute, starts=singles, _ways={})  # what it remembers is of all starts
     models = {}
     for key, group in groups.items():
         points = [point for one in group for point in _points(one, alone)]

@@ -15,7 +15,8 @@ import pytest
 
 from planner.errors import PlannerError
 from planner.exits import Exit
-from planner.store import SavedTrial, load_study
+from planner.saved import SavedTrial
+from planner.store import load_study
 from trials.trial import Failure, FailureKind, Measurement
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]

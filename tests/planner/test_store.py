@@ -1,6 +1,10 @@
 """The study on SQLite; on PostgreSQL where PLANNER_TEST_POSTGRES_URL names a database."""
 
+import contextlib
 import os
+import sqlite3
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +13,7 @@ import optuna
 import pytest
 
 from planner.errors import PlannerError
+from planner.reading import read_study
 from planner.search import distributions, params_of
 from planner.space import Exclusion
 from planner.store import Study, load_study, open_study, summaries
@@ -76,6 +81,38 @@ def test_what_is_saved_is_read_back_by_another_process_equal(url: str, name: str
     assert (again.profile, again.target) == (make_profile(), make_target())
     assert (again.notes, again.exclusions) == (("a note",), EXCLUDED)
     assert again.workload == make_workload()
+
+
+def test_a_reader_that_needs_no_optuna_reads_the_same(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a study.db'}"
+    study = open_study(url, make_workload(), "gpt")
+    study.remember(profile=make_profile(), target=make_target(), notes=("a note",), exclusions=EXCLUDED)
+    for size in (8, 2):
+        put(study, make_measurement(make_config(micro_batch_size=size, accumulation=32 // size)), 3.5)
+    put(study, make_failure(make_config(micro_batch_size=32, accumulation=1)))
+    study.start(study.ask(params_of(make_config()), distributions(GPUS)), make_config())  # has no outcome yet
+    study.remember_end("it was enough")
+    script = (
+        "import sys; from planner.reading import read_study; study = read_study(*sys.argv[1:]); "
+        "print([study.trials(), study.workload, study.profile, study.target, study.notes, study.exclusions, "
+        "study.stopped_because], 'optuna' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, url, "gp"], capture_output=True, text=True, check=True
+    )
+    again = load_study(url, "gpt")
+    known = [again.trials(), again.workload, again.profile, again.target, again.notes, again.exclusions]
+    assert done.stdout.strip() == f"{[*known, 'it was enough']} False"
+
+
+def test_a_table_layout_that_is_not_known_is_left_to_optuna(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    open_study(f"sqlite:///{path}", make_workload(), "gpt")
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE alembic_version SET version_num = 'v9.0.0.a'")
+        database.commit()
+    with pytest.raises(PlannerError, match="updating optuna"):
+        read_study(f"sqlite:///{path}", "gpt")
 
 
 def test_optuna_sees_a_value_a_pruned_out_of_memory_and_no_invented_number(url: str, name: str) -> None:
