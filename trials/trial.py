@@ -68,6 +68,7 @@ class TrialConfig:
     parallelism: Parallelism
     is_checkpointed: bool = False  # activation checkpointing
     is_compiled: bool = False  # torch.compile
+    loader_worker_count: int | None = None  # processes per worker that load data; None as the file has it
 
     @property
     def global_batch_size(self) -> int:
@@ -123,13 +124,25 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phases:
-    """Where the time of a step goes, in seconds per step (medians of rank 0); they sum to the step."""
+    """Where the time of a step goes, in seconds per step (medians of rank 0).
+
+    All but ``launch_s`` sum to the step. None is not known: synchronisation cannot be told from the backward
+    pass where a compiled step would have to be compiled again without it.
+    """
 
     data_wait_s: float
     host_to_device_s: float
-    forward_backward_s: float  # with the gradient synchronisation that overlaps it
+    forward_backward_s: float  # without gradient synchronisation where that is known
+    gradient_sync_s: float | None = None  # exposed: what communication adds to forward and backward
     optimizer_s: float  # clipping, step, zero_grad
-    other_s: float
+    other_s: float  # idle, and what no timer covers
+    launch_s: float | None = None  # of forward_backward_s, what no smaller batch avoids: launches, weights
+
+    @property
+    def step_s(self) -> float:
+        """The whole step."""
+        parts_s = self.data_wait_s + self.host_to_device_s + self.forward_backward_s + self.optimizer_s
+        return parts_s + (self.gradient_sync_s or 0.0) + self.other_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from functools import partial
 
 import planner
+from planner.bound import Binding, binding_of
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit
 from planner.estimate.peak_fraction import peak_fraction
 from planner.exits import Exit
 from planner.options import Output
-from planner.recommend import recommend
+from planner.recommend import Recommendation, recommend
 from planner.reports import to_json, to_terminal, write_reports
 from planner.reports.curves import fitted_curves
 from planner.reports.report import Report, SweepSummary, TrialRecord
@@ -23,7 +24,7 @@ from planner.saved import SavedStudy, SavedTrial, spent_on
 from planner.space import Knobs, configs_for
 from planner.target import Target, TargetFlags, resolve_target
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, Measurement
+from trials.trial import Failure, Measurement, Outcome
 
 WIDTH_MAX = 100  # of the report in a terminal; longer lines are hard to read
 
@@ -104,7 +105,20 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
         planner_version=planner.__version__,
         notes=study.notes,
         curves=fitted_curves(outcomes, prices.gpus, estimator),
+        binding=_binding(outcomes, recommendation, profile, prices),
     )
+
+
+def _binding(
+    outcomes: Sequence[Outcome], answer: Recommendation, profile: WorkloadProfile, prices: Prices
+) -> Binding | None:
+    """Of the winner's configuration where it was measured, else of the fastest that was."""
+    split = [one for one in outcomes if isinstance(one, Measurement) and one.phases is not None]
+    if not split:
+        return None
+    config = answer.winner.config if answer.winner is not None else None
+    shown = max(split, key=lambda one: (one.config == config, one.throughput_per_s))
+    return binding_of(shown, profile, prices.gpus.get(shown.config.gpu))
 
 
 def knobs_of(trials: Sequence[SavedTrial]) -> Knobs:

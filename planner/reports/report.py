@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from planner.bound import Binding
 from planner.estimate.values import Basis, Estimate
 from planner.recommend import Recommendation
 from planner.space import Exclusion
@@ -65,6 +66,7 @@ class Report:
     planner_version: str
     notes: tuple[str, ...] = ()  # what the sweep had to say about the cluster
     curves: tuple[Curve, ...] = ()
+    binding: Binding | None = None  # of the winner's configuration, else of the fastest that was measured
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

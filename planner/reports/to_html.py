@@ -12,6 +12,7 @@ from planner.plan import Plan
 from planner.reports import formats, labels, provenance, svg, words
 from planner.reports.axes import Axis, positive_axis
 from planner.reports.batch_series import panels
+from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_step, warnings
 from planner.reports.plot_batch import memory_plot, throughput_plot
 from planner.reports.plot_cost_time import cost_time_plot
@@ -48,6 +49,7 @@ def render(report: Report) -> str:
         interval_bar=interval_bar,
         bill=_bill,
         is_measurement=lambda one: isinstance(one, Measurement),
+        binding_lines=tuple(formats.unbroken(one) for one in binding_lines(report)),
         explanation=formats.unbroken(explanation(answer)),
         next_step=formats.unbroken(next_step(report)),
         first_warning=formats.unbroken(first_warning(report)),

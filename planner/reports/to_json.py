@@ -11,6 +11,7 @@ from typing import Any
 
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Offer
+from planner.bound import Binding
 from planner.explain import Comparison, Shortfall, UsefulTrial
 from planner.filters import Filters
 from planner.plan import Plan
@@ -23,6 +24,7 @@ from planner.reports.trials_to_json import (
     curve_json,
     environment_json,
     estimate_json,
+    phases_json,
     trial_json,
 )
 from planner.reports.why import explanation
@@ -79,6 +81,7 @@ def _document(report: Report) -> dict[str, Any]:
             "trial_count": len(report.trials),
             "failure_count": len(report.failures),
         },
+        "binding": _binding(report.binding),
         "exclusions": [{"knob": one.knob, "reason": one.reason} for one in report.exclusions],
         "notes": list(report.notes),
         "environments": [environment_json(one) for one in report.environments],
@@ -209,6 +212,20 @@ def _filters(filters: Filters) -> dict[str, Any]:
         "regions": sorted(filters.regions),
         "devices": sorted(filters.gpus),
         "is_spot": filters.is_spot,
+    }
+
+
+def _binding(one: Binding | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {
+        "configuration": config_json(one.config),
+        "phases": phases_json(one.phases),
+        "bound": one.bound.value,
+        "bound_fraction": one.fraction,
+        "twice_as_fast_device_speed_ratio": one.faster_gpu_ratio,
+        "loaders": one.loaders
+        and {"loader_worker_count": one.loaders.worker_count, "speed_ratio": one.loaders.speed_ratio},
     }
 
 

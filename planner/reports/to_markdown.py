@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from planner.plan import Plan
 from planner.reports import formats, labels, provenance, words
+from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_step, warnings
 from planner.reports.report import Report
 from planner.reports.shown import shown_plans, trial_cells
@@ -30,6 +31,7 @@ def render(report: Report) -> str:
         f"## {'Why this one' if best else 'What would have to give'}",
         _text(explanation(answer)),
         _text(next_step(report)),
+        *(("## What the step is bound by", _text(" ".join(binding_lines(report)))) if report.binding else ()),
         *(_plans(report) if answer.plans else ()),
         *(_breakdown(best) if best else ()),
         *(_trials(report) if report.trials else ()),

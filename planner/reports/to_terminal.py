@@ -11,6 +11,7 @@ from rich.text import Text
 
 from planner.plan import Plan
 from planner.reports import formats, labels, provenance, words
+from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_step, warnings
 from planner.reports.report import Report
 from planner.reports.shown import shown_plans, trial_cells
@@ -53,6 +54,8 @@ def _print(report: Report, console: Console) -> None:
     _print_paragraph(explanation(answer), console)
     if next_step(report):
         _print_paragraph(next_step(report), console)
+    if binding_lines(report):
+        _print_paragraph(" ".join(binding_lines(report)), console)
     if answer.plans:
         console.print(_plan_table(report))
         console.print(Text(_plans_note(report), style="dim"))

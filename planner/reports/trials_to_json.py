@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.estimate.values import Estimate
 from planner.reports.report import Curve, TrialRecord
-from trials.trial import Environment, Failure, Measurement, Telemetry, TrialConfig
+from trials.trial import Environment, Failure, Measurement, Phases, Telemetry, TrialConfig
 
 
 def trial_json(record: TrialRecord) -> dict[str, Any]:
@@ -39,6 +39,7 @@ def config_json(config: TrialConfig) -> dict[str, Any]:
         "parallelism": config.parallelism.value,
         "is_checkpointed": config.is_checkpointed,
         "is_compiled": config.is_compiled,
+        "loader_worker_count": config.loader_worker_count,
     }
 
 
@@ -99,20 +100,25 @@ def _measurement(one: Measurement) -> dict[str, Any]:
         "peak_allocated_bytes": list(one.peak_allocated_bytes),
         "peak_reserved_bytes": None if one.peak_reserved_bytes is None else list(one.peak_reserved_bytes),
         "losses": list(one.losses),
-        "phases_s": None
-        if one.phases is None
-        else {
-            "data_wait": one.phases.data_wait_s,
-            "host_to_device": one.phases.host_to_device_s,
-            "forward_backward": one.phases.forward_backward_s,
-            "optimizer": one.phases.optimizer_s,
-            "other": one.phases.other_s,
-        },
+        "phases": None if one.phases is None else phases_json(one.phases),
         "telemetry": None if one.telemetry is None else _telemetry(one.telemetry),
         "checkpoint": None if one.checkpoint is None else asdict(one.checkpoint),
         "extras_s": one.extras_s,
         "warnings": list(one.warnings),
         "environment": environment_json(one.environment),
+    }
+
+
+def phases_json(one: Phases) -> dict[str, Any]:
+    """Seconds of a step; null is not known."""
+    return {
+        "data_wait_s": one.data_wait_s,
+        "host_to_device_s": one.host_to_device_s,
+        "forward_backward_s": one.forward_backward_s,
+        "gradient_sync_s": one.gradient_sync_s,
+        "optimizer_s": one.optimizer_s,
+        "other_s": one.other_s,
+        "launch_s": one.launch_s,
     }
 
 

@@ -60,11 +60,13 @@ def test_phases_sum_to_the_step(tmp_path: Path) -> None:
         phases.data_wait_s,
         phases.host_to_device_s,
         phases.forward_backward_s,
+        phases.gradient_sync_s,
         phases.optimizer_s,
         phases.other_s,
     )
     assert math.fsum(parts) == pytest.approx(found.step_time_s)
     assert all(one >= 0 for one in parts)
+    assert phases.step_s == pytest.approx(found.step_time_s)
     assert phases.forward_backward_s > phases.host_to_device_s
 
 

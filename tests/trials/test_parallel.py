@@ -84,6 +84,11 @@ def test_every_way_to_train_gives_the_losses_of_one_process(tmp_path: Path) -> N
         assert losses(outcome) == pytest.approx(plain, rel=1e-4), way
         assert isinstance(outcome, Measurement)
         assert len(outcome.peak_allocated_bytes) == 2
+        phases = outcome.phases
+        assert phases is not None
+        assert phases.gradient_sync_s is not None  # told from the backward pass, however gradients travel
+        assert phases.launch_s is not None or outcome.config.micro_batch_size < 4
+        assert phases.step_s == pytest.approx(outcome.step_time_s)
 
 
 def test_precisions_under_both_parallelisms(tmp_path: Path) -> None:

@@ -109,3 +109,13 @@ def test_throttling_and_company_on_the_card_are_named() -> None:
     throttled, shared = warnings(STEADY, telemetry=busy)
     assert throttled.startswith("throttled: the GPU lowered its clock (power cap)")
     assert shared.startswith("shared: 2 other process(es)")
+
+
+def test_phases_that_miss_the_whole_are_warned_of() -> None:
+    def found(off: float) -> tuple[str, ...]:
+        return warnings_of(
+            STEADY, limit_fraction=0.02, phases=PHASES, telemetry=None, disagreement_fraction=off
+        )
+
+    assert found(0.05) == ()
+    assert found(0.08)[0].startswith("split: the phases of a step are 8% off the whole")

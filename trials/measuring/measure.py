@@ -7,6 +7,7 @@ without being told.
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +15,14 @@ from dataclasses import dataclass, replace
 import torch
 
 from trials.extras import Extras, slowest
+from trials.measuring.apart import Apart, time_apart
 from trials.measuring.clock import Clock
 from trials.measuring.environment import read_environment
 from trials.measuring.extras import measure_extras
 from trials.measuring.failures import Diverged, Unsupported, explain
 from trials.measuring.isolate import isolated
 from trials.measuring.memory import release
-from trials.measuring.phases import phases_of, spread_phases
+from trials.measuring.phases import disagreement_fraction, pass_s, phases_of, spread_phases
 from trials.measuring.place import Place
 from trials.measuring.precision import set_fp32_arithmetic
 from trials.measuring.quality import half_width_fraction, has_warmed_up, warnings_of
@@ -63,6 +65,7 @@ class MeasureSettings:
     seed: int = 0
     loader_worker_count: int | None = None  # None: the file's own, 0 for dataset()
     is_full: bool = False  # large accumulation is run in full, not interpolated
+    is_split: bool = True  # passes after the steps tell synchronisation and launches from the rest
     telemetry_period_s: float = 0.1
 
 
@@ -139,7 +142,8 @@ def _measure(
             series = run.time_series(accumulations)
         losses = run.losses[: settings.loss_count]
         allocated, reserved = training.memory.read(lambda: run.time_steps(1, accumulations[-1]))
-        besides = measure_extras(extras, training, config, place)  # last: nothing else may feel it
+        besides = measure_extras(extras, training, config, place)  # nothing that counts may feel it
+        parts = run.phases()  # last, since its passes spoil the training
     finally:
         training.close()
     bare = Measurement(
@@ -163,10 +167,10 @@ def _measure(
         warnings=besides.warnings,
         extras_s=besides.spent_s,
     )
-    return _judged(replace(bare, phases=spread_phases(run.phases, bare)), settings)
+    return _judged(replace(bare, phases=spread_phases(parts, bare)), settings, run.disagreement_fraction)
 
 
-def _judged(measurement: Measurement, settings: MeasureSettings) -> Measurement:
+def _judged(measurement: Measurement, settings: MeasureSettings, disagreement_fraction: float) -> Measurement:
     assert measurement.phases is not None
     found = [
         warning
@@ -175,6 +179,7 @@ def _judged(measurement: Measurement, settings: MeasureSettings) -> Measurement:
             one.step_times_s,
             limit_fraction=settings.half_width_fraction,
             phases=measurement.phases,
+            disagreement_fraction=disagreement_fraction,
             telemetry=measurement.telemetry,
         )
     ]
@@ -197,7 +202,9 @@ class _Run:
         self._clock = Clock(place.torch_device)
         self.warmup_step_count = 0
         self.losses: list[float] = []
-        self.phases: dict[int, Phases] = {}  # by accumulation, of this rank
+        self.disagreement_fraction = 0.0  # of the phases with the whole
+        self._marks: dict[int, list[StepMarks]] = {}  # of timed steps, by accumulation
+        self._wall_s: dict[int, float] = {}  # of the same steps, by the host's clock
 
     def time_series(self, accumulations: Sequence[int]) -> tuple[Series, ...]:
         """Warm up until steady, then time steps until the medians are known well enough or a cap is reached.
@@ -206,13 +213,32 @@ class _Run:
         """
         for index, one in enumerate(accumulations):
             self._warm_up(one, is_first=index == 0)
-        marks: dict[int, list[StepMarks]] = {one: [] for one in accumulations}
-        times = {one: self.time_steps(self._settings.timed_min, one, marks[one]) for one in accumulations}
+        self._marks = {one: [] for one in accumulations}
+        self._wall_s = dict.fromkeys(accumulations, 0.0)
+        times = {
+            one: self.time_steps(self._settings.timed_min, one, self._marks[one]) for one in accumulations
+        }
         while self._goes_on(list(times.values())):
             for one in accumulations:
-                times[one] += self.time_steps(_BLOCK_STEPS, one, marks[one])
-        self.phases = {one: phases_of(marks[one], self._clock) for one in accumulations}
+                times[one] += self.time_steps(_BLOCK_STEPS, one, self._marks[one])
         return tuple(Series(accumulation=one, step_times_s=tuple(times[one])) for one in accumulations)
+
+    def phases(self) -> dict[int, Phases]:
+        """This rank's, by accumulation; every rank calls it, and takes no step afterwards."""
+        clock, training = self._clock, self._training
+        apart = Apart()
+        if self._settings.is_split:
+            one_pass_s = pass_s(next(iter(self._marks.values())), clock)
+            apart = time_apart(training, training.config, self._place, clock, one_pass_s)
+        found = {}
+        for accumulation, steps in self._marks.items():
+            times = [clock.seconds(one.start, one.end) for one in steps]
+            found[accumulation] = phases_of(steps, clock, training.config, apart)
+            off = disagreement_fraction(
+                found[accumulation], statistics.median(times), math.fsum(times), self._wall_s[accumulation]
+            )
+            self.disagreement_fraction = max(self.disagreement_fraction, off)
+        return found
 
     def _goes_on(self, series: Sequence[Sequence[float]]) -> bool:
         settings = self._settings
@@ -236,6 +262,7 @@ class _Run:
         """Seconds of each of ``count`` steps on the slowest rank. Raises Diverged on all ranks together."""
         clock = self._clock
         clock.settle()
+        begun_s = time.perf_counter()
         start = clock.mark()
         taken, losses = [], []
         for _ in range(count):
@@ -244,6 +271,7 @@ class _Run:
             taken.append(step)
             losses.append(loss)
         clock.settle()
+        wall_s = time.perf_counter() - begun_s
         values = torch.stack(losses).tolist()
         self.losses += values
         is_diverged = float(not all(map(math.isfinite, values)))
@@ -253,6 +281,7 @@ class _Run:
             raise Diverged(self._divergence())
         if marks is not None:
             marks += taken
+            self._wall_s[accumulation] += wall_s
         return times
 
     def _divergence(self) -> str:

@@ -1,64 +1,106 @@
-"""Where the time of a step goes, from the moments taken inside it."""
+"""Where the time of a step goes, from the moments taken inside it and the passes timed after it."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
+from trials.measuring.apart import Apart
 from trials.measuring.clock import Clock
 from trials.measuring.step import StepMarks
-from trials.trial import Measurement, Phases
+from trials.trial import Measurement, Parallelism, Phases, TrialConfig
 
 
-def phases_of(steps: Sequence[StepMarks], clock: Clock) -> Phases:
+def pass_s(steps: Sequence[StepMarks], clock: Clock) -> float:
+    """Median forward and backward pass that ends a step."""
+    return statistics.median(clock.seconds(*one.micro[-1][1:]) for one in steps)
+
+
+def phases_of(steps: Sequence[StepMarks], clock: Clock, config: TrialConfig, apart: Apart) -> Phases:
     """Medians over the steps of what one rank spent in each phase; they need not sum to a step."""
-    rows = [_split(one, clock) for one in steps]
-    data_wait_s, host_to_device_s, forward_backward_s, optimizer_s = (
+    rows = [_split(one, clock, config) for one in steps]
+    data_wait_s, host_to_device_s, silent_s, synchronised_s, optimizer_s = (
         statistics.median(column) for column in zip(*rows, strict=True)
     )
+    sync_s: float | None = 0.0
+    if config.gpu_count > 1:
+        sync_s = None
+        if apart.silent_pass_s is not None:
+            count = _synchronised_count(steps[0], config)
+            sync_s = max(synchronised_s - count * apart.silent_pass_s, 0.0)
+    pass_s = silent_s + synchronised_s - (sync_s or 0.0)
     return Phases(
         data_wait_s=data_wait_s,
         host_to_device_s=host_to_device_s,
-        forward_backward_s=forward_backward_s,
+        forward_backward_s=pass_s,
+        gradient_sync_s=sync_s,
         optimizer_s=optimizer_s,
         other_s=0.0,
+        launch_s=None if apart.launch_s is None else min(apart.launch_s * len(steps[0].micro), pass_s),
     )
 
 
-def _split(step: StepMarks, clock: Clock) -> tuple[float, float, float, float]:
-    wait_s = move_s = pass_s = 0.0
+def _synchronised_count(step: StepMarks, config: TrialConfig) -> int:
+    """Micro batches that communicate: with FSDP2 each gathers shards, with DDP the last sends gradients."""
+    return len(step.micro) if config.parallelism is Parallelism.FSDP2 else 1
+
+
+def _split(step: StepMarks, clock: Clock, config: TrialConfig) -> tuple[float, ...]:
+    wait_s = move_s = 0.0
+    passes = []
     before = step.start
     for fetched, moved, passed in step.micro:
         wait_s += clock.seconds(before, fetched)
         move_s += clock.seconds(fetched, moved)
-        pass_s += clock.seconds(moved, passed)
+        passes.append(clock.seconds(moved, passed))
         before = passed
-    return wait_s, move_s, pass_s, clock.seconds(before, step.end)
+    first = len(passes) - _synchronised_count(step, config)
+    return wait_s, move_s, sum(passes[:first]), sum(passes[first:]), clock.seconds(before, step.end)
 
 
 def spread_phases(measured: Mapping[int, Phases], measurement: Measurement) -> Phases:
     """The phases of the full step: on the line through two accumulation counts where it was not run itself.
 
-    They are cross-checked with the whole: what they leave of the step time is ``other_s``, and where medians
-    of parts exceed the median of the whole they are scaled to it.
+    What they leave of the step time is ``other_s``; where medians of parts exceed the median of the whole
+    they are scaled to it (`disagreement_fraction` says by how much they do).
     """
     few, *rest = (_values(measured[one]) for one in sorted(measured))
     values = few
     if rest:
         low, high = sorted(measured)
         reach = (measurement.config.accumulation - low) / (high - low)
-        values = [max(a + (b - a) * reach, 0.0) for a, b in zip(few, rest[0], strict=True)]
+        values = {
+            name: None if a is None or (b := rest[0][name]) is None else max(a + (b - a) * reach, 0.0)
+            for name, a in few.items()
+        }
+    launch_s = values.pop("launch_s")
     step_s = measurement.step_time_s
-    scale = min(step_s / max(sum(values), 1e-12), 1.0)
-    wait_s, move_s, pass_s, update_s = (value * scale for value in values)
+    scale = min(step_s / max(_total(values), 1e-12), 1.0)
+    scaled = {name: None if value is None else value * scale for name, value in values.items()}
     return Phases(
-        data_wait_s=wait_s,
-        host_to_device_s=move_s,
-        forward_backward_s=pass_s,
-        optimizer_s=update_s,
-        other_s=max(step_s - wait_s - move_s - pass_s - update_s, 0.0),
+        **scaled,  # type: ignore[arg-type]  # only synchronisation may be None
+        other_s=max(step_s - _total(scaled), 0.0),
+        launch_s=None if launch_s is None else launch_s * scale,
     )
 
 
-def _values(phases: Phases) -> list[float]:
-    return [phases.data_wait_s, phases.host_to_device_s, phases.forward_backward_s, phases.optimizer_s]
+def disagreement_fraction(parts: Phases, median_s: float, timed_s: float, wall_s: float) -> float:
+    """How far the timers are from the whole, as a share of it: the larger of two checks.
+
+    Args:
+        parts: medians over the steps of one series.
+        median_s: of the same steps.
+        timed_s: sum of the steps' times, by the device's clock.
+        wall_s: of the same steps, by the host's clock, from a synchronised device to a synchronised device.
+    """
+    return max(abs(_total(_values(parts) | {"launch_s": None}) / median_s - 1), abs(timed_s / wall_s - 1))
+
+
+def _values(phases: Phases) -> dict[str, float | None]:
+    names = (one.name for one in fields(Phases) if one.name != "other_s")
+    return {name: getattr(phases, name) for name in names}
+
+
+def _total(values: Mapping[str, float | None]) -> float:
+    return sum(value for value in values.values() if value is not None)

@@ -21,6 +21,7 @@ DRIFT_FRACTION_MAX = 0.05  # of the median, between the first and the last third
 STEADY_FRACTION = 0.05  # warm-up ends when two successive windows' medians agree within this
 STEADY_WINDOW = 3
 INPUT_BOUND_FRACTION = 0.2  # of the step, spent waiting for data
+SPLIT_FRACTION_MAX = 0.05  # by which the phases may miss the whole step
 
 
 def median_interval(times_s: Sequence[float]) -> tuple[float, float]:
@@ -75,10 +76,16 @@ def drift_fraction(times_s: Sequence[float]) -> float:
 
 
 def warnings_of(
-    times_s: Sequence[float], *, limit_fraction: float, phases: Phases, telemetry: Telemetry | None
+    times_s: Sequence[float],
+    *,
+    limit_fraction: float,
+    phases: Phases,
+    telemetry: Telemetry | None,
+    disagreement_fraction: float = 0.0,
 ) -> tuple[str, ...]:
-    """What is wrong with a series of step times, in words; empty if nothing is."""
+    """What is wrong with a series of step times and their phases, in words; empty if nothing is."""
     found = [_unsteady(times_s, limit_fraction), _drift(times_s), _outliers(times_s), _input_bound(phases)]
+    found.append(_split(disagreement_fraction))
     if telemetry is not None:
         found += [_throttled(telemetry), _shared(telemetry)]
     return tuple(one for one in found if one)
@@ -120,14 +127,21 @@ def _outliers(times_s: Sequence[float]) -> str:
 
 
 def _input_bound(phases: Phases) -> str:
-    work_s = phases.host_to_device_s + phases.forward_backward_s + phases.optimizer_s + phases.other_s
-    step_s = phases.data_wait_s + work_s
-    share = phases.data_wait_s / step_s
+    share = phases.data_wait_s / phases.step_s
     if share <= INPUT_BOUND_FRACTION:
         return ""
     return (
         f"input-bound: {share:.0%} of the step waits for the next batch, which a faster GPU does not shorten;"
         " use loader workers or cheaper preprocessing"
+    )
+
+
+def _split(disagreement_fraction: float) -> str:
+    if disagreement_fraction <= SPLIT_FRACTION_MAX:
+        return ""
+    return (
+        f"split: the phases of a step are {disagreement_fraction:.0%} off the whole, so their shares are"
+        " rough; the step time itself is not concerned"
     )
 
 

@@ -41,7 +41,9 @@ class Training:
     def __init__(
         self, loaded: LoadedWorkload, config: TrialConfig, place: Place, seed: int, worker_count: int | None
     ) -> None:
+        self.config = config
         self._device = place.torch_device
+        self._source = loaded.source
         self._precision = config.precision
         self._clip_norm = loaded.clip_norm
         self._scaler = grad_scaler(config.precision, self._device)
@@ -106,6 +108,34 @@ class Training:
         self._scaler.step(self.optimizer)
         self._scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def time_passes(self, size: int | None, count: int, clock: Clock) -> list[float]:
+        """Seconds of ``count`` forward and backward passes of one batch, without communication.
+
+        Of the trial's own micro batch where ``size`` is None. The training is of no use afterwards.
+        """
+        batch = move_to(next(self.batches) if size is None else one_batch(self._source, size), self._device)
+        times = []
+        for _ in range(count):
+            clock.settle()
+            start = clock.mark()
+            with self._silenced():
+                self._loss(self.module, batch).backward()
+            end = clock.mark()
+            clock.settle()
+            times.append(clock.seconds(start, end))
+            self._optimizer.zero_grad(set_to_none=True)
+        return times
+
+    def _silenced(self) -> AbstractContextManager[None]:
+        """Without communication: gradients stay, and shards that were gathered (by the first pass) too."""
+        if isinstance(self.module, FSDPModule):
+            self.module.set_requires_gradient_sync(False)
+            self.module.set_reshard_after_backward(False)
+            self.module.set_reshard_after_forward(False)
+        elif isinstance(self.module, DistributedDataParallel):
+            return self.module.no_sync()
+        return nullcontext()
 
     def close(self) -> None:
         """End the loader's processes."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from planner.bound import binding_of
 from planner.errors import PlannerError
 from planner.reports import to_html, to_json, to_markdown, to_terminal, write_reports
 from planner.reports.report import Curve, CurvePoint, Report
@@ -24,10 +25,12 @@ from tests.builders import (
     make_estimate,
     make_failure,
     make_measurement,
+    make_profile,
     make_target,
     make_workload,
 )
-from tests.planner.reports.studies import BF16, make_cpu_report, make_report
+from tests.planner.reports.studies import BF16, L4, make_cpu_report, make_report
+from trials.trial import Phases
 
 NOTHING_FITS = make_report(target=make_target(samples=36_000 * 32, budget_usd=1.0, deadline_s=3600.0))
 NO_PLAN = make_report(outcomes=(), estimator=FakeEstimator(peak_bytes=lambda _: 100.0 * GIB))
@@ -156,6 +159,34 @@ def numbers(value: Any, key: str = "") -> Iterator[str]:
 def test_every_number_of_the_json_has_its_unit_in_its_key(report: Report) -> None:
     unnamed = {key for key in numbers(json.loads(to_json.render(report))) if not UNITS.search(key)}
     assert unnamed - COUNTS - {"step_times_s", "losses", "frontier_ranks"} == set()
+
+
+# What the step is bound by
+
+
+def make_bound_report() -> Report:
+    phases = Phases(
+        data_wait_s=0.4, host_to_device_s=0.0, forward_backward_s=0.09, gradient_sync_s=0.0,
+        optimizer_s=0.01, other_s=0.0, launch_s=0.01,
+    )  # fmt: skip
+    measured = make_measurement(BF16, step_time_s=0.5, phases=phases)
+    return make_report(binding=binding_of(measured, make_profile(), L4))
+
+
+def test_every_output_says_what_binds_the_step() -> None:
+    report = make_bound_report()
+    for render in (to_terminal.render, to_markdown.render, to_html.render):
+        text = " ".join(render(report).replace("\N{NO-BREAK SPACE}", " ").split())
+        assert "80% data wait, 0% host to device, 18% forward and backward, 2% optimizer, 0% idle" in text
+        assert "Input-bound (the devices wait for data, 80% of the step)" in text
+        assert "4 loader workers would give 5 times the speed" in text
+        assert "a device 2 times as fast would give 1.1 times the speed" in text
+        assert "bound by" not in " ".join(render(make_report()).split())  # nothing was split
+    document = json.loads(to_json.render(report))
+    assert document["binding"]["bound"] == "input-bound"
+    assert document["binding"]["phases"]["data_wait_s"] == 0.4
+    assert document["binding"]["loaders"] == {"loader_worker_count": 4, "speed_ratio": pytest.approx(5.0)}
+    assert {key for key in numbers(document["binding"]) if not UNITS.search(key)} <= COUNTS
 
 
 # Markdown

@@ -1,0 +1,165 @@
+"""What a measured step is bound by, and what faster hardware would not buy. Pure.
+
+A step's phases add up (data wait, copy, forward and backward, exposed synchronisation, optimizer, idle), so
+what shortens one leaves the others: Amdahl's law with measured shares. Of forward and backward, what no
+smaller batch avoids is the host's (launching operations) unless reading the weights explains it. What is
+left is the device's own work, bound by arithmetic or by memory, whichever the roofline says takes longer
+(Williams, Waterman and Patterson, 2009).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from catalogs.gpus import Gpu
+from planner.estimate.chips import Chip, chip_of
+from planner.estimate.values import Hardware
+from trials.profile import Trace, WorkloadProfile
+from trials.trial import Measurement, Phases, TrialConfig
+
+FASTER_GPU_FACTOR = 2.0  # "a GPU twice as fast"
+LOADER_WORKER_COUNTS = (1, 2, 4, 8)
+LOADER_PAYS_FRACTION = 0.05  # of the step, waited for data, from which loader workers are worth a trial
+_ENOUGH_FRACTION = 0.97  # of the best speed: the fewest loader workers that reach it are named
+_WEIGHT_PASSES = 3  # forward, gradients of inputs and of weights each read or write every weight
+
+
+class Bound(StrEnum):
+    """The part of a step that takes the longest."""
+
+    INPUT = "input-bound"
+    LAUNCH = "launch-bound"
+    COMMUNICATION = "communication-bound"
+    COMPUTE = "compute-bound"
+    MEMORY = "bound by memory bandwidth"
+    DEVICE = "bound by the device"  # by arithmetic or by memory is not known without a trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaders:
+    """What loader processes would make of the data wait."""
+
+    worker_count: int  # for each training worker
+    speed_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """What binds the step of a measured configuration."""
+
+    config: TrialConfig
+    phases: Phases
+    bound: Bound
+    fraction: float  # of the step, in what binds it
+    faster_gpu_ratio: float  # of the speed, with a GPU `FASTER_GPU_FACTOR` as fast and all else as it is
+    loaders: Loaders | None  # None where there is no dataset to load, or nothing to gain
+
+
+def binding_of(measurement: Measurement, profile: WorkloadProfile | None, gpu: Gpu | None) -> Binding | None:
+    """What binds the measured step; None where its phases were not taken.
+
+    Args:
+        measurement: with phases.
+        profile: with the traces that tell arithmetic from memory; None where nobody traced.
+        gpu: the device's figures; None where the catalog lacks it.
+    """
+    phases = measurement.phases
+    if phases is None or phases.step_s <= 0:
+        return None
+    config = measurement.config
+    trace = _nearest_trace(profile, config)
+    vcpus = measurement.environment.host_cpu_count
+    chip = None if gpu is None else chip_of(config, Hardware(gpu=gpu, link=gpu.link, vcpus=vcpus))
+    launch_s = phases.launch_s or 0.0
+    weights_s = _weights_s(trace, chip) * config.accumulation
+    is_weights = weights_s > launch_s / 2
+    device_s = phases.forward_backward_s - launch_s + phases.optimizer_s
+    parts = {
+        Bound.INPUT: phases.data_wait_s + phases.host_to_device_s,
+        Bound.LAUNCH: phases.other_s + (0.0 if is_weights else launch_s),
+        Bound.COMMUNICATION: phases.gradient_sync_s or 0.0,
+        Bound.MEMORY: launch_s if is_weights else 0.0,
+    }
+    by_device = _by_device(trace, chip)
+    parts[by_device] = parts.get(by_device, 0.0) + device_s
+    bound, bound_s = max(parts.items(), key=lambda part: part[1])
+    scaled_s = device_s + (launch_s if is_weights else 0.0)
+    faster_s = phases.step_s - scaled_s * (1 - 1 / FASTER_GPU_FACTOR)
+    has_dataset = profile is not None and profile.dataset_size is not None
+    return Binding(
+        config=config,
+        phases=phases,
+        bound=bound,
+        fraction=bound_s / phases.step_s,
+        faster_gpu_ratio=phases.step_s / faster_s,
+        loaders=best_loaders(measurement) if has_dataset else None,
+    )
+
+
+def best_loaders(measurement: Measurement) -> Loaders | None:
+    """The fewest loader workers that give nearly the most; None where waiting for data is no matter."""
+    phases = measurement.phases
+    if phases is None or phases.data_wait_s <= LOADER_PAYS_FRACTION * phases.step_s:
+        return None
+    ratios = {count: loader_speed_ratio(measurement, count) for count in LOADER_WORKER_COUNTS}
+    best = max(ratios.values())
+    if best <= 1 + LOADER_PAYS_FRACTION / 2:
+        return None
+    count, ratio = next(pair for pair in ratios.items() if pair[1] >= _ENOUGH_FRACTION * best)
+    return Loaders(worker_count=count, speed_ratio=ratio)
+
+
+def loader_speed_ratio(measurement: Measurement, worker_count: int) -> float:
+    """How many times faster the step would be with ``worker_count`` loader processes for each worker.
+
+    They load ahead while the step computes, so the longer of the two sets the pace. Loading takes a core:
+    more processes than the host has cores do not help, and on CPU they take cores from the step itself.
+    """
+    phases = measurement.phases
+    assert phases is not None
+    config, host = measurement.config, measurement.environment
+    rest_s = phases.step_s - phases.data_wait_s
+    now = config.loader_worker_count or 0
+    loading_s = phases.step_s * now if now else phases.data_wait_s  # of one process, for a step's batches
+    workers_per_node = max(1, config.gpu_count // config.node_count)
+    cores = host.host_cpu_count / workers_per_node
+    pace_s = max(rest_s, loading_s / min(worker_count, max(cores, 1.0)))
+    if host.threads_per_worker is not None:
+        pace_s = max(pace_s, (rest_s * min(host.threads_per_worker, cores) + loading_s) / max(cores, 1.0))
+    return phases.step_s / pace_s
+
+
+def _nearest_trace(profile: WorkloadProfile | None, config: TrialConfig) -> Trace | None:
+    """The same technique before the same arithmetic before the nearest micro batch size."""
+    traces = profile.traces if profile is not None else ()
+    return min(
+        traces,
+        key=lambda one: (
+            one.is_checkpointed != config.is_checkpointed,
+            one.precision != config.precision,
+            abs(one.micro_batch_size - config.micro_batch_size),
+        ),
+        default=None,
+    )
+
+
+def _weights_s(trace: Trace | None, chip: Chip | None) -> float:
+    """Least time to read the weights as often as a pass does; 0 where it is not known."""
+    if trace is None or chip is None:
+        return 0.0
+    return _WEIGHT_PASSES * trace.parameter_bytes / chip.peak_bytes_per_s
+
+
+def _by_device(trace: Trace | None, chip: Chip | None) -> Bound:
+    """Whether arithmetic or memory takes longer over the operations of a step, each at its roofline."""
+    if trace is None or chip is None:
+        return Bound.DEVICE
+    compute_s = memory_s = 0.0
+    for one in trace.operations:
+        flops_s, bytes_s = one.flops / chip.product_peak_flop_per_s, one.bytes / chip.peak_bytes_per_s
+        if flops_s >= bytes_s:
+            compute_s += flops_s * one.count
+        else:
+            memory_s += bytes_s * one.count
+    return Bound.COMPUTE if compute_s >= memory_s else Bound.MEMORY

@@ -1,0 +1,92 @@
+"""What the moments inside a step cannot tell apart, by passes that are timed once the steps are done.
+
+* Gradient synchronisation overlaps the backward pass, so it is what communication *adds*: the pass as trained
+  less the same pass without communication (DDP's ``no_sync``; FSDP2 with its shards kept gathered). A hook or
+  a profiler would see each collective, but slows the very steps that are timed, and counts what is hidden.
+* What a pass takes whatever its size (the host's own work, launches, weights) is where the line through two
+  batch sizes meets zero.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.distributed.fsdp import FSDPModule
+
+from trials.measuring.clock import Clock
+from trials.measuring.place import Place
+from trials.measuring.step import Training
+from trials.trial import Parallelism, TrialConfig
+
+SMALL_SIZE = 2  # BatchNorm on 1x1 maps refuses 1
+_SIZE_RATIO_MIN = 2  # between the two sizes, for a line
+_PASS_COUNT = 5  # after one that is not counted
+_SLOW_PASS_S = 2.0  # of which two are enough
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """Seconds per micro batch; None is not known."""
+
+    silent_pass_s: float | None = None  # forward and backward without communication
+    launch_s: float | None = None  # of it, what no smaller batch avoids
+
+
+def time_apart(training: Training, config: TrialConfig, place: Place, clock: Clock, pass_s: float) -> Apart:
+    """Time the extra passes; every rank calls it, after the last step that counts.
+
+    Args:
+        training: its weights and gradients are spoilt.
+        config: of the trial.
+        place: of this rank.
+        clock: of its device.
+        pass_s: a pass as trained, on this rank.
+    """
+    (slowest_s,) = place.largest([pass_s])
+    count = 1 + (_PASS_COUNT if slowest_s < _SLOW_PASS_S else 2)
+
+    def timed(size: int | None) -> float | None:
+        return _attempt(lambda: training.time_passes(size, count, clock), place)
+
+    silent_s: float | None = pass_s
+    if config.parallelism is not Parallelism.SINGLE:
+        silent_s = timed(None) if _can_be_silent(training, config, place) else None
+    launch_s = None
+    if silent_s is not None and not config.is_compiled:  # another shape is compiled anew
+        size = config.micro_batch_size
+        if size >= SMALL_SIZE * _SIZE_RATIO_MIN and (small_s := timed(SMALL_SIZE)) is not None:
+            launch_s = intercept_s(SMALL_SIZE, small_s, size, silent_s)
+    return Apart(silent_pass_s=silent_s, launch_s=launch_s)
+
+
+def intercept_s(small: int, small_s: float, large: int, large_s: float) -> float:
+    """Where the line through two sizes meets zero; not below it, and not above the larger size's time."""
+    at_zero_s = (large * small_s - small * large_s) / (large - small)
+    return min(max(at_zero_s, 0.0), large_s)
+
+
+def _attempt(time_passes: Callable[[], list[float]], place: Place) -> float | None:
+    """The median but for the first pass; None where a rank cannot: the trial has its measurement."""
+    try:
+        return statistics.median(place.together(time_passes)[1:])
+    except (Exception, SystemExit):  # noqa: BLE001  (a model may refuse the small batch, memory may not do)
+        return None
+
+
+def _can_be_silent(training: Training, config: TrialConfig, place: Place) -> bool:
+    """Compiled code without communication would be compiled anew; gathered shards need their memory."""
+    if config.is_compiled:
+        return False
+    if not isinstance(training.module, FSDPModule):
+        return True
+    if not hasattr(training.module, "set_reshard_after_forward"):  # torch before 2.8
+        return False
+    if place.torch_device.type != "cuda":
+        return True
+    whole_bytes = sum(one.numel() * one.element_size() for one in training.module.parameters())
+    free_bytes, _ = torch.cuda.mem_get_info(place.torch_device)
+    (least,) = place.largest([-float(free_bytes)])
+    return 2 * whole_bytes < -least  # parameters and gradients
