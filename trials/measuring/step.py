@@ -124,7 +124,7 @@ class Training:
             end = clock.mark()
             clock.settle()
             times.append(clock.seconds(start, end))
-            self._optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad(set_to_none=True)
         return times
 
     def _silenced(self) -> AbstractContextManager[None]:
