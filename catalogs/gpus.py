@@ -148,22 +148,44 @@ def find_gpu(text: str, gpus: Mapping[str, Gpu]) -> Gpu:
     A catalog name or a driver's name, or as many parts of a catalog name as mean one row ("L4", "rtx 4090").
     Raises CatalogError listing the candidates where several rows fit ("H100"), or the closest names.
     """
+    fitting = _fitting(text, gpus)
+    if len(fitting) > 1:
+        raise _ambiguous(text, fitting)
+    return fitting[0]
+
+
+def find_family(text: str, gpus: Mapping[str, Gpu]) -> tuple[Gpu, ...]:
+    """The accelerators whose names begin with ``text``: "H100" is all its form factors and memories.
+
+    A full name is that row alone, and so is what `find_gpu` takes for one. Raises CatalogError for what
+    several chips merely contain ("RTX 6000" is a Quadro, an Ada and a Blackwell card), or for no name at all.
+    """
+    fitting, wanted = _fitting(text, gpus), _parts(text)
+    if len(fitting) > 1 and any(_parts(one.name)[: len(wanted)] != wanted for one in fitting):
+        raise _ambiguous(text, fitting)
+    return tuple(fitting)
+
+
+def _fitting(text: str, gpus: Mapping[str, Gpu]) -> list[Gpu]:
+    """The rows that ``text`` can mean, at least one; raises CatalogError with the closest names for none."""
     if text in gpus:
-        return gpus[text]
+        return [gpus[text]]
     wanted = _parts(text)
     by_name = {_parts(gpu.name): gpu for gpu in gpus.values()}
     if wanted in by_name:
-        return by_name[wanted]
+        return [by_name[wanted]]
     fitting = [gpu for parts, gpu in by_name.items() if wanted and _is_within(wanted, parts)]
     fitting = fitting or [one for one in gpus.values() if wanted in map(_parts, one.device_names)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        names = ", ".join(sorted(one.name for one in fitting))
-        raise CatalogError(f"GPU {text!r} can mean {names}; write one of these names in full")
-    close = difflib.get_close_matches("-".join(wanted).upper(), gpus, n=4, cutoff=0.4)
-    hint = f"did you mean {', '.join(close)}?" if close else "`planner catalog` lists the names"
-    raise CatalogError(f"GPU {text!r} is not in the catalog; {hint}")
+    if not fitting:
+        close = difflib.get_close_matches("-".join(wanted).upper(), gpus, n=4, cutoff=0.4)
+        hint = f"did you mean {', '.join(close)}?" if close else "`planner catalog` lists the names"
+        raise CatalogError(f"GPU {text!r} is not in the catalog; {hint}")
+    return fitting
+
+
+def _ambiguous(text: str, fitting: Iterable[Gpu]) -> CatalogError:
+    names = ", ".join(sorted(one.name for one in fitting))
+    return CatalogError(f"GPU {text!r} can mean {names}; write one of these names in full")
 
 
 def cpu_class(machine: str, gpus: Mapping[str, Gpu]) -> Gpu:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from enum import StrEnum
 from importlib import resources
 
@@ -47,6 +47,14 @@ class Pricing(StrEnum):
     ON_DEMAND = "on-demand"
     SPOT = "spot"
     RESERVED = "reserved"
+
+
+#: Spot prices move through the day; price lists are changed by the month.
+STALE_AFTER = {
+    Pricing.SPOT: timedelta(days=1),
+    Pricing.ON_DEMAND: timedelta(days=30),
+    Pricing.RESERVED: timedelta(days=30),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

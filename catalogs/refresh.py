@@ -18,16 +18,8 @@ from pathlib import Path
 from catalogs.check import Finding, quarantine
 from catalogs.errors import CatalogError
 from catalogs.gpus import GIB, Gpu
-from catalogs.offers import COLUMNS, Offer, Pricing
+from catalogs.offers import COLUMNS, STALE_AFTER, Offer, Pricing
 from catalogs.sources.imported import Imported, Skipped
-
-#: Spot prices move through the day; price lists are changed by the month.
-STALE_AFTER = {
-    Pricing.SPOT: timedelta(days=1),
-    Pricing.ON_DEMAND: timedelta(days=30),
-    Pricing.RESERVED: timedelta(days=30),
-}
-
 
 #: A price is held against an earlier one of this age at most, so that a lasting change is taken over.
 JUMP_MEMORY = {
@@ -143,11 +135,16 @@ def with_known_facts(offers: Iterable[Offer], known: Iterable[Offer]) -> tuple[O
     return tuple(completed)
 
 
+def is_stale(offer: Offer, today: date) -> bool:
+    """Whether the price is older than such prices keep."""
+    return today - offer.as_of > STALE_AFTER[offer.pricing]
+
+
 def stale(offers: Iterable[Offer], today: date) -> tuple[Stale, ...]:
     """What is older than STALE_AFTER, by provider and kind of pricing."""
     old: dict[tuple[str, Pricing], list[date]] = {}
     for one in offers:
-        if today - one.as_of > STALE_AFTER[one.pricing]:
+        if is_stale(one, today):
             old.setdefault((one.provider, one.pricing), []).append(one.as_of)
     return tuple(
         Stale(

@@ -21,6 +21,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+catalog_app = typer.Typer()
+app.add_typer(catalog_app, name="catalog")
+
 
 @app.command()
 def sweep(
@@ -45,6 +48,7 @@ def sweep(
     region: given.Regions = None,
     gpu: given.Gpus = None,
     spot: given.Spot = None,
+    reserved: given.Reserved = False,
     confidence: given.Confidence = 0.9,
     provisioning_minutes: given.ProvisioningMinutes = 5.0,
     storage: given.Storage = None,
@@ -75,7 +79,7 @@ def sweep(
                 study=study,
             ),
             _target(samples, epochs, tokens, global_batch_size, budget, deadline),
-            _pricing(catalog, price, provider, region, gpu, spot, confidence, provisioning_minutes),
+            _pricing(catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes),
             output,
         )
     )
@@ -118,6 +122,7 @@ def report(
     region: given.Regions = None,
     gpu: given.Gpus = None,
     spot: given.Spot = None,
+    reserved: given.Reserved = False,
     confidence: given.Confidence = 0.9,
     provisioning_minutes: given.ProvisioningMinutes = 5.0,
     storage: given.Storage = None,
@@ -131,7 +136,7 @@ def report(
         command.run(
             study,
             _target(samples, epochs, tokens, global_batch_size, budget, deadline),
-            _pricing(catalog, price, provider, region, gpu, spot, confidence, provisioning_minutes),
+            _pricing(catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes),
             given.Output(storage=storage, out=out, is_json=json),
         )
     )
@@ -151,6 +156,7 @@ def estimate(
     provider: given.Providers = None,
     region: given.Regions = None,
     spot: given.Spot = None,
+    reserved: given.Reserved = False,
     confidence: given.Confidence = 0.9,
     provisioning_minutes: given.ProvisioningMinutes = 5.0,
     storage: given.Storage = None,
@@ -164,7 +170,9 @@ def estimate(
             gpu,
             gpus,
             _target(samples, epochs, tokens, global_batch_size, None, None),
-            _pricing(catalog, price, provider, region, None, spot, confidence, provisioning_minutes),
+            _pricing(
+                catalog, price, provider, region, None, spot, reserved, confidence, provisioning_minutes
+            ),
             given.Output(storage=storage, out=Path(), is_json=False),
         )
     )
@@ -181,6 +189,7 @@ def launch_files(
     region: given.Regions = None,
     gpu: given.Gpus = None,
     spot: given.Spot = None,
+    reserved: given.Reserved = False,
     confidence: given.Confidence = 0.9,
     provisioning_minutes: given.ProvisioningMinutes = 5.0,
     storage: given.Storage = None,
@@ -188,7 +197,9 @@ def launch_files(
     """Write a plan as files that start it: torchrun, Ray job, KubeRay, SkyPilot, dstack."""
     from planner.commands import launch_files as command
 
-    pricing = _pricing(catalog, price, provider, region, gpu, spot, confidence, provisioning_minutes)
+    pricing = _pricing(
+        catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes
+    )
     output = given.Output(storage=storage, out=directory, is_json=False)
     raise typer.Exit(command.run(study, plan, pricing, output, directory))
 
@@ -212,7 +223,7 @@ def verify(
     flags = command.VerifyFlags(
         directory=directory, log=log, is_measured=is_measured, address=address, wait=wait
     )
-    pricing = _pricing(catalog, price, None, None, None, None, 0.9, 5.0)
+    pricing = _pricing(catalog, price, None, None, None, None, True, 0.9, 5.0)
     raise typer.Exit(
         command.run(study, flags, pricing, given.Output(storage=storage, out=directory, is_json=json))
     )
@@ -226,8 +237,9 @@ def studies(storage: given.Storage = None) -> None:
     raise typer.Exit(command.run(storage))
 
 
-@app.command()
+@catalog_app.callback(invoke_without_command=True)
 def catalog(
+    context: typer.Context,
     gpus: given.GpusOnly = False,
     catalog: given.Catalog = None,
     price: given.Prices = None,
@@ -235,11 +247,27 @@ def catalog(
     region: given.Regions = None,
     gpu: given.Gpus = None,
     spot: given.Spot = None,
+    reserved: given.Reserved = False,
 ) -> None:
-    """List the offers, or the GPUs, that the planner knows."""
+    """List the offers, or the GPUs, that the planner knows; `planner catalog refresh` fetches new prices."""
+    if context.invoked_subcommand is not None:
+        return
     from planner.commands import catalog as command
 
-    raise typer.Exit(command.run(_pricing(catalog, price, provider, region, gpu, spot, 0.9, 0.0), gpus))
+    pricing = _pricing(catalog, price, provider, region, gpu, spot, reserved, 0.9, 0.0)
+    raise typer.Exit(command.run(pricing, gpus))
+
+
+@catalog_app.command("refresh")
+def catalog_refresh(
+    skypilot: given.SkyPilotRoot = None,
+    gpuhunt: given.GpuhuntRoot = None,
+    provider: given.Providers = None,
+) -> None:
+    """Read the providers' published prices, check them, and use them from now on."""
+    from planner.commands import catalog_refresh as command
+
+    raise typer.Exit(command.run(skypilot, gpuhunt, tuple(provider or ())))
 
 
 def _target(
@@ -268,6 +296,7 @@ def _pricing(
     region: list[str] | None,
     gpu: list[str] | None,
     spot: bool | None,
+    reserved: bool,
     confidence: float,
     provisioning_minutes: float,
 ) -> given.Pricing:
@@ -278,6 +307,7 @@ def _pricing(
         regions=tuple(region or ()),
         gpus=tuple(gpu or ()),
         is_spot=spot,
+        is_reserved=reserved,
         confidence=confidence,
         provisioning_s=provisioning_minutes * 60,
     )

@@ -29,11 +29,12 @@ class Pricing:
     """What may be rented, and at which prices, as the user gave it."""
 
     catalog: Path | None
-    prices: tuple[str, ...]  # "H100-SXM5-80GB=2.10"
+    prices: tuple[str, ...]  # "H100=2.10"
     providers: tuple[str, ...]
     regions: tuple[str, ...]
     gpus: tuple[str, ...]
     is_spot: bool | None
+    is_reserved: bool
     confidence: float
     provisioning_s: float
 
@@ -69,7 +70,9 @@ Catalog = Annotated[
 ]
 Prices = Annotated[
     list[str] | None,
-    typer.Option("--price", help="Your price per GPU hour: H100-SXM5-80GB=2.10.", show_default=False),
+    typer.Option(
+        "--price", help="Your price per GPU hour: H100=2.10, or one card in full.", show_default=False
+    ),
 ]
 Providers = Annotated[
     list[str] | None, typer.Option("--provider", help="Only this provider.", show_default=False)
@@ -79,6 +82,9 @@ Gpus = Annotated[list[str] | None, typer.Option("--gpu", help="Only this GPU typ
 Spot = Annotated[
     bool | None,
     typer.Option("--spot/--no-spot", help="Spot offers only, or none of them.", show_default="both"),
+]
+Reserved = Annotated[
+    bool, typer.Option("--reserved", help="Also offers priced as reserved, such as those of your --catalog.")
 ]
 Confidence = Annotated[float, typer.Option(help="Of the intervals; limits are checked at the high end.")]
 ProvisioningMinutes = Annotated[float, typer.Option(help="From requesting an instance until its first step.")]
@@ -123,6 +129,22 @@ StudyOption = Annotated[
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Run the sweep as a Ray job on the cluster.")]
 JobId = Annotated[str, typer.Argument(help="As `planner sweep --submit` named it.", show_default=False)]
+SkyPilotRoot = Annotated[
+    str | None,
+    typer.Option(
+        "--skypilot",
+        help="A folder or http(s) address with <cloud>/vms.csv.",
+        show_default="SkyPilot's hosted catalog, unless --gpuhunt is given",
+    ),
+]
+GpuhuntRoot = Annotated[
+    str | None,
+    typer.Option(
+        "--gpuhunt",
+        help="A folder or http(s) address of gpuhunt's catalog, or 'installed' for the package.",
+        show_default="the package where it is installed, unless --skypilot is given",
+    ),
+]
 GpusOnly = Annotated[bool, typer.Option("--gpus", help="The GPUs and their figures.")]
 StudyOrModel = Annotated[
     str,

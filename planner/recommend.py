@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer, Pricing
+from catalogs.refresh import is_stale
 from planner.candidates import Candidates, ConfigsFor, Miss, NoChoice, StepEstimator, measured_in
 from planner.choose import Chooser
 from planner.cost import PROVISIONING_S
@@ -20,12 +21,6 @@ from trials.profile import WorkloadProfile
 from trials.trial import Measurement, Outcome
 
 __all__ = ["Filters", "Plan", "Recommendation", "SetAside", "StalePrices", "recommend"]
-
-STALE_AFTER = {
-    Pricing.ON_DEMAND: timedelta(days=30),
-    Pricing.RESERVED: timedelta(days=30),
-    Pricing.SPOT: timedelta(days=1),  # spot prices move within the day
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +218,7 @@ def _set_aside(left_out: Mapping[str, int]) -> tuple[SetAside, ...]:
 
 
 def _stale(offers: Iterable[Offer], today: date) -> StalePrices | None:
-    stale = [one for one in offers if today - one.as_of > STALE_AFTER[one.pricing]]
+    stale = [one for one in offers if is_stale(one, today)]
     if not stale:
         return None
     spot_count = sum(one.pricing is Pricing.SPOT for one in stale)

@@ -68,7 +68,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
     recommendation = recommend(
         target=target,
         profile=profile,
-        offers=prices.offers,
+        offers=prices.considered,
         gpus=prices.gpus,
         outcomes=outcomes,
         estimator=estimator,
@@ -103,7 +103,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
         ),
         generated_at=datetime.now(UTC),
         planner_version=planner.__version__,
-        notes=study.notes,
+        notes=(*study.notes, *prices.notes),
         curves=fitted_curves(outcomes, prices.gpus, estimator),
         binding=_binding(outcomes, recommendation, profile, prices),
     )

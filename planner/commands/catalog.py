@@ -3,43 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
 
 from rich.console import Console
 from rich.table import Table
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer
+from catalogs.refresh import is_stale, stale
 from planner.commands.prices import read_prices
 from planner.exits import Exit
 from planner.options import Pricing
 from planner.reports import formats
 
-TABLE_WIDTH = 130
+TABLE_WIDTH_MAX = 400
 
 
 def run(pricing: Pricing, is_gpus: bool) -> Exit:  # noqa: FBT001  (a flag)
     """Print one table."""
     prices = read_prices(pricing)
-    console = Console()
-    console = Console(width=max(console.width, TABLE_WIDTH))  # a cut price helps nobody; pipes have no width
     if is_gpus:
         wanted = prices.filters.gpus
         gpus = [one for name, one in prices.gpus.items() if not wanted or name in wanted]
-        console.print(_gpu_table(gpus))
+        _print(_gpu_table(gpus))
     else:
+        today = datetime.now(UTC).date()
         offers = sorted(prices.admitted, key=lambda one: (one.gpu, one.price_usd_per_gpu_hour))
-        console.print(_offer_table(offers, prices.gpus))
-        console.print(f"{len(offers)} of {len(prices.offers)} offers")
+        sources = {
+            source: number for number, source in enumerate(dict.fromkeys(one.source for one in offers), 1)
+        }
+        _print(_offer_table(offers, prices.gpus, sources, today))
+        lines = (
+            f"{len(offers)} of {len(prices.offers)} offers, in US dollars, of so many GPUs together",
+            *prices.notes,
+            *(str(one) for one in stale(offers, today)),
+            *(f"source {number}: {source}" for source, number in sources.items()),
+        )
+        print("\n".join(lines))
     return Exit.PLAN
 
 
-def _offer_table(offers: Iterable[Offer], gpus: Mapping[str, Gpu]) -> Table:
+def _print(table: Table) -> None:
+    """Whole, however narrow the terminal is: a cut price helps nobody, and pipes have no width."""
+    console = Console()
+    wanted = Console(width=TABLE_WIDTH_MAX).measure(table).maximum
+    Console(width=max(console.width, wanted)).print(table)
+
+
+def _offer_table(
+    offers: Iterable[Offer], gpus: Mapping[str, Gpu], sources: Mapping[str, int], today: date
+) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("GPU", "provider", "instance", "region", "pricing"):
         table.add_column(name, no_wrap=True)
     for name in ("GPUs", "vCPUs", "RAM", "price", "per GPU"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("as of", no_wrap=True)
+    for name in ("days old", "source"):
+        table.add_column(name, justify="right", no_wrap=True)
     for one in offers:
         is_cpu = gpus[one.gpu].kind is DeviceKind.CPU
         table.add_row(
@@ -53,7 +74,9 @@ def _offer_table(offers: Iterable[Offer], gpus: Mapping[str, Gpu]) -> Table:
             formats.size(one.memory_bytes),
             formats.usd_per_hour(one.price_usd_per_hour),
             "-" if is_cpu else formats.usd_per_hour(one.price_usd_per_gpu_hour),
-            formats.day(one.as_of),
+            one.as_of.isoformat(),
+            f"{(today - one.as_of).days}{'!' if is_stale(one, today) else ''}",
+            str(sources[one.source]),
         )
     return table
 

@@ -66,8 +66,8 @@ def run(
     rows = _rows(known, hardware, gpu_count, node_count)
     console = Console()
     console = Console(width=max(console.width, TABLE_WIDTH))
-    for caution in _cautions(known, chip, rows):
-        console.print(caution)
+    for line in (*_cautions(known, chip, rows), *prices.notes):
+        console.print(line)
     console.print(_table(known, rows, offer, prices))
     return Exit.PLAN if any(one.is_fitting for one in rows) else Exit.NOTHING_FITS
 

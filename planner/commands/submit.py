@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from planner.commands.price_table import refreshed_path
 from planner.errors import PlannerError
 from planner.live import say
 from planner.options import Output
@@ -28,6 +29,9 @@ def run(model: Path, address: str | None, context: typer.Context, output: Output
     url = output.storage or default_storage_url()
     local = _local_file(url)
     argv, files = typed_again(context)
+    if "--catalog" not in argv and refreshed_path().exists():
+        files["offers.csv"] = refreshed_path()  # the prices in use here
+        argv += ["--catalog", "offers.csv"]
     job = submit(
         address,
         ["sweep", Path(workload.path).name, *argv, "--storage", _storage_there(url)],

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from catalogs.errors import CatalogError
-from catalogs.gpus import GIB, DeviceKind, Gpu, Link, cpu_class, find_gpu, load_gpus, match_device, parse_gpus
+from catalogs.gpus import (
+    GIB,
+    DeviceKind,
+    Gpu,
+    Link,
+    cpu_class,
+    find_family,
+    find_gpu,
+    load_gpus,
+    match_device,
+    parse_gpus,
+)
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 GPUS = load_gpus()
@@ -200,6 +211,27 @@ def test_what_means_several_or_none_is_refused_with_the_candidates(text: str, me
     with pytest.raises(CatalogError) as error:
         find_gpu(text, GPUS)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("H100", {"H100-SXM5-80GB", "H100-PCIE-80GB", "H100-NVL-94GB"}),
+        ("h200", {"H200-SXM-141GB", "H200-NVL-141GB"}),
+        ("rtx 3080", {"RTX-3080-10GB", "RTX-3080-12GB"}),
+        ("L4", {"L4-24GB"}),  # and no L40
+        ("A100-SXM4", {"A100-SXM4-40GB", "A100-SXM4-80GB"}),
+        ("A100-SXM4-80GB", {"A100-SXM4-80GB"}),
+    ],
+)
+def test_a_family_is_what_begins_with_its_name(text: str, names: set[str]) -> None:
+    assert {one.name for one in find_family(text, GPUS)} == names
+
+
+@pytest.mark.parametrize("text", ["RTX 6000", "80GB", "PCIE"])
+def test_different_chips_are_no_family(text: str) -> None:
+    with pytest.raises(CatalogError, match="write one of these names in full"):
+        find_family(text, GPUS)
 
 
 @pytest.mark.parametrize(

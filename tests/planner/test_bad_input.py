@@ -121,6 +121,9 @@ FLAGS = {
     "unknown region": (["--region", "mars-1"], ("--region mars-1",)),
     "price without an amount": (["--price", "L4-24GB"], ("--price L4-24GB", "=2.10")),
     "negative price": (["--price", "L4-24GB=-1"], ("--price L4-24GB=-1",)),
+    "price of an unknown GPU": (["--price", "H1000=2.10"], ("H1000", "H100")),
+    "price of different chips": (["--price", "RTX 6000=2.10"], ("QUADRO-RTX-6000-24GB", "in full")),
+    "price of a family that nobody offers": (["--price", "RTX 3080=0.20"], ("RTX-3080-10GB", "in full")),
     "confidence of one": (["--confidence", "1"], ("--confidence 1",)),
     "storage in a file that is no directory": (
         ["--storage", "sqlite:////dev/null/x.db"],
@@ -157,6 +160,21 @@ def test_a_malformed_catalog_row_names_file_line_and_field(
     refused(
         ["catalog", "--catalog", str(catalog)], capsys, "mine.csv", "line 2", "price_usd_per_hour", "cheap"
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--skypilot", "nowhere"], ("--skypilot nowhere", "neither a folder nor")),
+        (["--gpuhunt", "nowhere"], ("--gpuhunt nowhere", "neither a folder nor")),
+        (["--skypilot", "."], ("no catalog there",)),
+        (["--provider", "acme"], ("--provider acme", "aws")),
+    ],
+)
+def test_a_refresh_from_nowhere(
+    flags: list[str], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(["catalog", "refresh", *flags], capsys, *words)
 
 
 def test_a_study_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,6 +64,7 @@ class Desk:
             regions=(),
             gpus=(),
             is_spot=False,
+            is_reserved=False,
             confidence=0.9,
             provisioning_s=300.0,
         )

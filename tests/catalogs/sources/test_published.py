@@ -1,0 +1,70 @@
+"""Which provider is read from where."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from catalogs.errors import CatalogError
+from catalogs.gpus import load_gpus
+from catalogs.refresh import refresh
+from catalogs.sources.published import GPUHUNT_PROVIDERS, INSTALLED, SKYPILOT_CLOUDS, sources_of
+from catalogs.sources.skypilot import import_skypilot
+
+GPUS = load_gpus()
+TODAY = date(2026, 11, 21)
+VMS = (
+    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice\n"
+    "g6.xlarge,L4,1.0,4.0,16.0,0.80,us-east-1,,0.30\n"
+)
+ITEMS = (
+    "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size,gpu_vendor,flags,"
+    "cpu_arch,provider_data\n"
+    "g6.xlarge,us-east-1,0.99,4,16.0,1,L4,24.0,False,100.0,nvidia,,x86,{}\n"
+)
+
+
+def folders(tmp_path: Path) -> tuple[str, str]:
+    for cloud in ("aws", "datacrunch"):
+        (tmp_path / "sky" / cloud).mkdir(parents=True)
+        (tmp_path / "sky" / cloud / "vms.csv").write_text(VMS)
+    (tmp_path / "hunt").mkdir()
+    for provider in ("aws", "lambdalabs"):
+        (tmp_path / "hunt" / f"{provider}.csv").write_text(ITEMS)
+    return str(tmp_path / "sky"), str(tmp_path / "hunt")
+
+
+def test_a_folder_says_what_it_holds_and_skypilot_goes_first(tmp_path: Path) -> None:
+    sky, hunt = folders(tmp_path)
+    sources = sources_of(sky, hunt, GPUS, TODAY)
+    assert [one.provider for one in sources] == ["aws", "verda", "lambda"]
+    offers = refresh(sources, (), GPUS, TODAY).offers
+    prices = {one.provider: one.price_usd_per_hour for one in offers if one.pricing == "on-demand"}
+    assert prices == {"aws": 0.80, "verda": 0.80, "lambda": 0.99}
+
+
+def test_an_address_has_the_providers_known_to_be_there() -> None:
+    sources = sources_of("https://example.invalid/v8", None, GPUS, TODAY)
+    assert [one.provider for one in sources] == list(SKYPILOT_CLOUDS)
+    sources = sources_of(None, "https://example.invalid", GPUS, TODAY)
+    assert len(sources) == len(GPUHUNT_PROVIDERS)
+    assert "hyperstack" in {one.provider for one in sources_of(None, INSTALLED, GPUS, TODAY)}
+
+
+def test_providers_can_be_picked(tmp_path: Path) -> None:
+    sky, hunt = folders(tmp_path)
+    assert [one.provider for one in sources_of(sky, hunt, GPUS, TODAY, ["lambda"])] == ["lambda"]
+    with pytest.raises(
+        CatalogError, match="--provider acme: not published there; there are aws, lambda, verda"
+    ):
+        sources_of(sky, hunt, GPUS, TODAY, ["acme"])
+
+
+def test_a_folder_without_a_catalog_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match=r"no catalog there: no file \*/vms\.csv"):
+        sources_of(str(tmp_path), None, GPUS, TODAY)
+
+
+def test_a_read_cloud_is_the_importers_own(tmp_path: Path) -> None:
+    sky, _ = folders(tmp_path)
+    assert sources_of(sky, None, GPUS, TODAY, ["aws"])[0].read() == import_skypilot(sky, "aws", GPUS)
