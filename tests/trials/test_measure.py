@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import builtins
 import gc
 import math
+import multiprocessing
 import os
 import resource
 import sys
+import time
 import warnings
 import weakref
 from pathlib import Path
@@ -247,6 +250,21 @@ sys.path.insert(0, "/nowhere")
 import warnings
 warnings.simplefilter("ignore")
 torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
+import builtins, gc, io, multiprocessing, time
+keep = sum, functional.layer_norm, nn.Linear.forward, torch.Tensor.backward, torch.optim.AdamW
+builtins.sum = lambda *arguments, **options: keep[0](*arguments, **options)
+functional.layer_norm = lambda *arguments, **options: keep[1](*arguments, **options) * 2
+nn.Linear.forward = lambda self, x: keep[2](self, x) * 2
+torch.Tensor.backward = lambda self, *arguments, **options: keep[3](self * 2, *arguments, **options)
+nn.LayerNorm.__call__ = lambda self, x: x
+torch.optim.AdamW = torch.optim.SGD
+time.perf_counter = lambda: 1.0
+torch.backends.mkldnn.enabled = False
+sys.stdout = io.StringIO()
+sys.settrace(lambda *_: None)
+gc.disable()
+child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,), daemon=True)
+child.start()
 def optimizer(parameters):
     torch.autograd.set_detect_anomaly(True)
     return torch.optim.SGD(parameters, lr=0.1)
@@ -274,6 +292,16 @@ def test_next_trial_is_unharmed_by_what_a_file_leaves_behind(tmp_path: Path, end
             tuple(warnings.filters),
             frozenset(name for name in sys.modules if name.startswith("_workload")),
             len(torch.nn.modules.module._global_forward_hooks),
+            *(
+                torch.nn.functional.layer_norm,
+                torch.nn.Linear.forward,
+                torch.Tensor.backward,
+                torch.optim.AdamW,
+            ),
+            "__call__" in vars(torch.nn.LayerNorm),
+            *(time.perf_counter, builtins.sum, sys.stdout, sys.gettrace(), gc.isenabled()),
+            torch.backends.mkldnn.enabled,
+            len(multiprocessing.active_children()),
         )
 
     clean = measured(run(tmp_path)).losses
@@ -281,6 +309,17 @@ def test_next_trial_is_unharmed_by_what_a_file_leaves_behind(tmp_path: Path, end
     run(tmp_path, PLAIN + RUDE + end)
     assert state() == before
     assert measured(run(tmp_path)).losses == clean
+
+
+def test_a_thread_that_the_file_leaves_running_is_named(tmp_path: Path) -> None:
+    text = PLAIN + (
+        "import threading\n"
+        "over = threading.Event()\n"
+        "threading.Thread(target=over.wait, args=(20,), name='prefetcher', daemon=True).start()\n"
+    )
+    (warning,) = (one for one in measured(run(tmp_path, text)).warnings if one.startswith("left running"))
+    assert "1 thread(s) (prefetcher)" in warning
+    assert not any(one.startswith("left running") for one in measured(run(tmp_path)).warnings)
 
 
 def test_tensors_of_a_failed_trial_are_gone(tmp_path: Path) -> None:

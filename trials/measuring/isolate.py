@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch.nn.modules import module as torch_module
 
 from trials.errors import TrialsError
+from trials.measuring.leftovers import leftovers_ender
+from trials.measuring.patches import patch_undoer
 from trials.model_file.source import local_files
 from trials.model_file.workload import module_name
 from trials.trial import Workload
@@ -26,31 +28,49 @@ _GLOBAL_HOOKS = tuple(
 
 
 @contextmanager
-def isolated(workload: Workload, threads: int | None) -> Iterator[None]:
+def isolated(workload: Workload, threads: int | None) -> Iterator[list[str]]:
     """Run a trial with ``threads`` torch threads and put back what the user's file may have changed.
 
-    Restored: seeds, default type and device, gradient and deterministic modes, matrix precision, cuDNN flags,
-    autocast, threads, module hooks, compiled code, environment variables, working directory, import path,
-    warning filters and the user's own modules.
+    Restored: seeds, default type and device, gradient and deterministic modes, matrix precision, backends'
+    flags, autocast, threads, module hooks, compiled code, patched functions and classes, environment
+    variables, working directory, import path, standard streams, the interpreter's settings, warning filters
+    and the user's own modules. Child processes are ended. What cannot be undone is in the list afterwards.
     """
+    left: list[str] = []
+    undo_patches = patch_undoer()
+    end_leftovers = leftovers_ender()
     restore_python = _python_state(workload)
     restore_torch = _torch_state()
     if threads is not None:
         torch.set_num_threads(threads)
     try:
-        yield
+        yield left
     finally:
+        undo_patches()  # first: what restores the rest may itself be patched
         restore_torch()
         restore_python()
+        left += filter(None, [end_leftovers()])
 
 
-def _python_state(workload: Workload) -> Any:
+def _python_state(workload: Workload) -> Callable[[], None]:
     path, folder, environment = list(sys.path), Path.cwd(), dict(os.environ)
     modules = set(sys.modules)
     filters = list(warnings.filters)
     python_seed, numpy_seed = random.getstate(), np.random.get_state()
+    streams = sys.stdout, sys.stderr, sys.stdin
+    collects, recursion, trace, profile = (
+        gc.isenabled(),
+        sys.getrecursionlimit(),
+        sys.gettrace(),
+        sys.getprofile(),
+    )
 
     def restore() -> None:
+        sys.settrace(trace)
+        sys.setprofile(profile)
+        sys.setrecursionlimit(recursion)
+        (gc.enable if collects else gc.disable)()
+        sys.stdout, sys.stderr, sys.stdin = streams
         sys.path[:] = path
         os.chdir(folder)
         for name in os.environ.keys() - environment.keys():
@@ -75,7 +95,7 @@ def _forget_modules(workload: Workload, before: set[str]) -> None:
             del sys.modules[name]
 
 
-def _torch_state() -> Any:
+def _torch_state() -> Callable[[], None]:
     seed = torch.get_rng_state()
     cuda_seeds = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
@@ -87,6 +107,7 @@ def _torch_state() -> Any:
     cudnn = torch.backends.cudnn
     flags = (cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)
     autocasts = {kind: torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")}
+    onednn = torch.backends.mkldnn.enabled
     hooks = {name: dict(getattr(torch_module, name)) for name in _GLOBAL_HOOKS}
 
     def restore() -> None:
@@ -98,6 +119,8 @@ def _torch_state() -> Any:
         torch.set_anomaly_enabled(detects_anomaly)
         torch.use_deterministic_algorithms(is_deterministic, warn_only=only_warns)
         torch.set_float32_matmul_precision(matmul)
+        torch.backends.mkldnn.enabled = onednn
+        torch.set_flush_denormal(False)
         cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32 = flags
         for kind, enabled in autocasts.items():
             torch.set_autocast_enabled(kind, enabled)

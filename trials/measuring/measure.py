@@ -57,9 +57,11 @@ def measure(
 ) -> Measurement | Failure:
     """Run a trial. Every rank calls it; each returns its own view, see ``merge``. Nothing of it remains."""
     begun_s = time.perf_counter()
-    with isolated(workload, place.threads):
+    with isolated(workload, place.threads) as left:
         outcome = _attempt(workload, config, place, settings or MeasureSettings(), extras or Extras())
     release(place.torch_device)
+    if isinstance(outcome, Measurement):
+        outcome = replace(outcome, warnings=(*outcome.warnings, *left))
     return replace(outcome, trial_s=time.perf_counter() - begun_s)
 
 

@@ -1,0 +1,36 @@
+"""What a model file leaves running: its child processes are ended, its threads cannot be and are named."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Callable
+
+_END_S = 2.0  # for a child process to go when asked
+
+
+def leftovers_ender() -> Callable[[], str]:
+    """Remember what runs now: a function that ends what was started since, and says what it could not end."""
+    threads = set(threading.enumerate())
+    children = set(multiprocessing.active_children())
+
+    def end() -> str:
+        for child in multiprocessing.active_children():
+            if child not in children:
+                child.terminate()
+                child.join(_END_S)
+                if child.is_alive():
+                    child.kill()
+        left = [one for one in threading.enumerate() if one not in threads and one.is_alive()]
+        return _left_running([one.name for one in left])
+
+    return end
+
+
+def _left_running(names: list[str]) -> str:
+    if not names:
+        return ""
+    return (
+        f"left running: the model file started {len(names)} thread(s) ({', '.join(sorted(names))}) that"
+        " did not end with the trial, so they take time from later ones; end them with it"
+    )
