@@ -21,6 +21,7 @@ from catalogs.offers import Offer
 from planner.acquisition import GAIN_FLOOR_FRACTION, Candidate, Choice, choose
 from planner.cost import PROVISIONING_S, SECONDS_PER_HOUR, held_usd, run_cost, run_duration_s
 from planner.estimate import Estimate, Estimator, Hardware, fit
+from planner.estimate.loading import loader_variants
 from planner.plan import hardware_of
 from planner.rule_out import rule_out
 from planner.store import Study
@@ -162,7 +163,7 @@ class Search:
         ruled_out = rule_out(outcomes)  # on CPU too: here the host is this one
         return tuple(
             self._candidate(one)
-            for one in self._configs
+            for one in (*self._configs, *loader_variants(outcomes, self._profile))
             if tried[one] == min(lost[one], REPEATS_OF_LOST_TRIAL) and not ruled_out.has(one)
         )
 
@@ -248,6 +249,7 @@ def distributions(gpus: Mapping[str, Gpu]) -> dict[str, BaseDistribution]:
         "parallelism": CategoricalDistribution([one.value for one in Parallelism]),
         "is_checkpointed": CategoricalDistribution([False, True]),
         "is_compiled": CategoricalDistribution([False, True]),
+        "loader_worker_count": IntDistribution(0, 64),  # 0: as the model file has it
     }
 
 
@@ -262,6 +264,7 @@ def params_of(config: TrialConfig) -> dict[str, Any]:
         "parallelism": config.parallelism.value,
         "is_checkpointed": config.is_checkpointed,
         "is_compiled": config.is_compiled,
+        "loader_worker_count": config.loader_worker_count or 0,
     }
 
 

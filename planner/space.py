@@ -39,6 +39,7 @@ class Knobs:
     precisions: tuple[Precision, ...] = tuple(Precision)
     is_compile_allowed: bool | None = None
     has_compiler: bool | None = None
+    loader_worker_counts: tuple[int | None, ...] = (None,)  # None: as the model file has it
 
 
 @cache
@@ -79,7 +80,9 @@ def configs_for(
             parallelism=parallelism,
             is_checkpointed=is_checkpointed,
             is_compiled=is_compiled,
+            loader_worker_count=loader_worker_count,
         )
+        for loader_worker_count in knobs.loader_worker_counts
         for is_compiled in ((False,) if _why_not_compiled(gpu, knobs) else (False, True))
         for is_checkpointed in ((False, True) if profile.block_count else (False,))
         for parallelism in _parallelisms(gpu_count, profile)

@@ -34,6 +34,7 @@ def complexity(config: TrialConfig) -> int:
     return (
         2 * config.is_compiled
         + config.is_checkpointed
+        + (config.loader_worker_count is not None)
         + _PARALLELISM_COMPLEXITY[config.parallelism]
         + _PRECISION_COMPLEXITY[config.precision]
     )

@@ -122,9 +122,12 @@ def _binding(
 
 
 def knobs_of(trials: Sequence[SavedTrial]) -> Knobs:
-    """Compilation is planned only where a trial has shown that it works for this model."""
-    works = any(isinstance(one.outcome, Measurement) and one.outcome.config.is_compiled for one in trials)
-    return Knobs(is_compile_allowed=works)
+    """Compilation is planned where a trial has shown that it works, loader workers where timed."""
+    configs = [one.outcome.config for one in trials if isinstance(one.outcome, Measurement)]
+    loaders = dict.fromkeys([None, *(one.loader_worker_count for one in configs)])
+    return Knobs(
+        is_compile_allowed=any(one.is_compiled for one in configs), loader_worker_counts=tuple(loaders)
+    )
 
 
 def publish(report: Report, output: Output) -> Exit:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from catalogs.gpus import Gpu
 from planner.estimate.capacity import Capacity, fit_capacity
 from planner.estimate.compute import Compute, fit_compute, traced_optimizer_s
 from planner.estimate.interval import Ground, multiplier
+from planner.estimate.loading import LOADER_LOG_SPREAD, loader_speed_ratio
 from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, setting_of, sources_of
 from planner.estimate.peers import Witnesses
 from planner.estimate.traced import traced_steps
@@ -52,7 +53,9 @@ def fit(
         is_training: False where a step is one forward pass (recordings of inference).
     """
     traced = traced_steps(profile.traces) if profile is not None else {}
-    sources = sources_of(measurements, gpus, partial(traced_optimizer_s, traced))
+    # lines are of steps without loader workers; those with them stand for themselves
+    plain = [one for one in measurements if one.config.loader_worker_count is None]
+    sources = sources_of(plain, gpus, partial(traced_optimizer_s, traced))
     starts = reduce_to_one(sources, profile)
     compute = fit_compute(starts, traced, witnesses, name=name, is_training=is_training)
     known = [one for one in measurements if one.config.gpu in gpus]
@@ -108,6 +111,16 @@ class Estimator:
         """
         return self.compute.host_fraction(config, hardware)
 
+    def _with_loaders(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
+        """Where the same was measured without loader workers: as its phases say; else nothing can be said."""
+        setting = setting_of(config, hardware.gpu, hardware.vcpus)
+        alone = self.exact.get((setting, replace(config, loader_worker_count=None)))
+        if alone is None or alone.phases is None or config.loader_worker_count is None:
+            return None
+        ratio = loader_speed_ratio(alone, config.loader_worker_count)
+        half = self._half_width(Ground.LINE, LOADER_LOG_SPREAD)
+        return _estimate(alone.step_time_s / ratio, half, half, Basis.PREDICTED)
+
     def _step_time_s(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
         setting = setting_of(config, hardware.gpu, hardware.vcpus)
         measured = self.exact.get((setting, config))
@@ -116,6 +129,8 @@ class Estimator:
             half *= multiplier(Ground.LINE, self.confidence) / multiplier(Ground.LINE, 0.9)
             basis = Basis.INTERPOLATED if measured.is_interpolated else Basis.MEASURED
             return _estimate(measured.step_time_s, half, half, basis)
+        if config.loader_worker_count is not None:
+            return self._with_loaders(config, hardware)
         line = self.lines.get(setting)
         if line is not None:
             half = self._half_width(

@@ -79,6 +79,7 @@ def techniques(config: TrialConfig) -> tuple[str, ...]:
         _PARALLELISM_WORDS[config.parallelism],
         "activation checkpointing" if config.is_checkpointed else "",
         "torch.compile" if config.is_compiled else "",
+        _loaders(config),
     )
     return tuple(one for one in has if one)
 
@@ -90,8 +91,14 @@ def technique(config: TrialConfig) -> str:
         _PARALLELISM_WORDS[config.parallelism],
         "checkpointed" if config.is_checkpointed else "",
         "compiled" if config.is_compiled else "",
+        _loaders(config),
     )
     return ", ".join(one for one in has if one)
+
+
+def _loaders(config: TrialConfig) -> str:
+    count = config.loader_worker_count
+    return "" if count is None else formats.counted(count, "loader worker")
 
 
 def configuration(config: TrialConfig) -> str:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from planner.bound import Bound, Loaders, best_loaders, binding_of, loader_speed_ratio
+from planner.bound import Bound, binding_of
+from planner.estimate import Basis, Hardware, fit
+from planner.estimate.loading import Loaders, best_loaders, loader_speed_ratio, loader_variants
 from tests.builders import make_config, make_environment, make_gpu, make_measurement, make_profile
 from trials.profile import WorkloadProfile
 from trials.trial import Measurement, Parallelism, Phases
@@ -134,3 +136,36 @@ def test_loaders_are_named_only_for_a_dataset() -> None:
     assert with_data.loaders is not None
     assert without is not None
     assert without.loaders is None
+
+
+def test_loader_workers_are_proposed_where_they_pay_and_only_for_a_dataset_with_a_length() -> None:
+    step = a_step(data_wait_s=0.8)
+    (variant,) = loader_variants([step, a_step(data_wait_s=0.01)], PROFILE)
+    assert variant == replace(step.config, loader_worker_count=4)
+    assert loader_variants([step], make_profile(dataset_size=None)) == ()
+    assert loader_variants([make_measurement(variant, phases=step.phases)], PROFILE) == ()
+
+
+def test_a_step_with_loader_workers_is_estimated_from_the_phases_of_the_same_without() -> None:
+    step = a_step(data_wait_s=0.8)
+    estimator = fit([step], gpus={L4.name: L4}, profile=PROFILE)
+    here = Hardware(gpu=L4, link=L4.link, vcpus=8)
+    found = estimator.step_time_s(replace(step.config, loader_worker_count=4), here)
+    assert found is not None
+    assert found.expected == pytest.approx(0.2)
+    assert found.low < 0.2 < found.high
+    assert found.basis is Basis.PREDICTED
+    other = replace(step.config, micro_batch_size=16, accumulation=2, loader_worker_count=4)
+    assert estimator.step_time_s(other, here) is None  # its wait was not measured
+
+
+def test_steps_with_loader_workers_say_nothing_of_those_without() -> None:
+    step = a_step(data_wait_s=0.8)
+    fast = make_measurement(replace(step.config, loader_worker_count=4), step_time_s=0.25)
+    here = Hardware(gpu=L4, link=L4.link, vcpus=8)
+    wanted = replace(step.config, micro_batch_size=16, accumulation=2)
+    alone, both = (fit(known, gpus={L4.name: L4}, profile=PROFILE) for known in ([step], [step, fast]))
+    assert both.step_time_s(wanted, here) == alone.step_time_s(wanted, here)
+    measured = both.step_time_s(fast.config, here)
+    assert measured is not None
+    assert measured.expected == 0.25

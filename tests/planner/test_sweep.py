@@ -19,7 +19,7 @@ from planner.target import Target
 from tests.builders import GIB, make_gpu, make_offer, make_profile, make_target, make_workload
 from tests.fake_gpu import FakeGpu
 from trials.devices import DeviceGroup, Node, Versions
-from trials.trial import Failure, FailureKind, Measurement, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Phases, Series, TrialConfig
 
 L4 = make_gpu()
 OFFERS = (make_offer(), make_offer(gpu_count=2, price_usd_per_hour=1.44))
@@ -266,3 +266,38 @@ def test_a_database_that_breaks_in_the_middle_keeps_what_was_saved(bench: Bench,
         bench.sweep().run(run_trial)
     kept = open_study(f"sqlite:///{tmp_path / 'moved.db'}", make_workload(), "study")
     assert len(kept.trials()) >= 2
+
+
+@dataclass
+class SlowData(FakeGpu):
+    """One process loads a sample in 8 ms, twice as long as it trains."""
+
+    def run_trial(self, config: TrialConfig) -> Outcome:
+        outcome = super().run_trial(config)
+        if isinstance(outcome, Failure):
+            return outcome
+        loading_s = 0.008 * config.micro_batch_size * config.accumulation
+        busy_s = self.step_s(config)
+        loaders = config.loader_worker_count
+        step_s = busy_s + loading_s if loaders is None else max(busy_s, loading_s / loaders)
+        phases = Phases(
+            data_wait_s=step_s - busy_s, host_to_device_s=0.0, forward_backward_s=busy_s, gradient_sync_s=0.0,
+            optimizer_s=0.0, other_s=0.0,
+        )  # fmt: skip
+        return replace(
+            outcome,
+            series=(Series(accumulation=config.accumulation, step_times_s=(step_s,) * 12),),
+            phases=phases,
+        )
+
+
+def test_loader_workers_are_tried_where_the_step_waits_for_its_data(bench: Bench) -> None:
+    bench.gpu = SlowData()
+    sweep = bench.sweep()
+    sweep.run(bench.gpu.run_trial)
+    best, _ = sweep.search.best()
+    assert best is not None
+    assert best.loader_worker_count is not None
+    patient = Bench(url=bench.url.replace("study.db", "other.db"))
+    patient.sweep().run(patient.gpu.run_trial)
+    assert all(one.loader_worker_count is None for one in patient.gpu.seen)  # nothing waits there

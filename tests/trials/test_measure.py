@@ -322,6 +322,18 @@ def test_a_thread_that_the_file_leaves_running_is_named(tmp_path: Path) -> None:
     assert not any(one.startswith("left running") for one in measured(run(tmp_path)).warnings)
 
 
+def test_a_trials_loader_workers_load_and_are_gone_afterwards(tmp_path: Path) -> None:
+    text = PLAIN + (
+        "def collate(samples):\n"
+        "    assert torch.utils.data.get_worker_info().num_workers == 2\n"
+        "    return torch.utils.data.default_collate(samples)\n"
+    )
+    with_two = measured(run(tmp_path, text, micro_batch_size=2, loader_worker_count=2))
+    assert multiprocessing.active_children() == []
+    assert not any(one.startswith("left running") for one in with_two.warnings)
+    assert with_two.losses == measured(run(tmp_path, micro_batch_size=2)).losses  # the same data
+
+
 def test_tensors_of_a_failed_trial_are_gone(tmp_path: Path) -> None:
     text = PLAIN.replace(
         "x, y = batch", "import builtins; x, y = batch; builtins.kept.append(model); raise ValueError"

@@ -112,7 +112,10 @@ def _measure(
     set_fp32_arithmetic(config.precision)
     torch.manual_seed(settings.seed)
     loaded = place.together(lambda: load(workload))
-    training = Training(loaded, config, place, settings.seed, settings.loader_worker_count)
+    worker_count = config.loader_worker_count
+    if worker_count is None:
+        worker_count = settings.loader_worker_count
+    training = Training(loaded, config, place, settings.seed, worker_count)
     try:
         training.memory.start()
         startup_s = time.perf_counter() - begun_s
