@@ -43,6 +43,9 @@ class StepEstimator(Protocol):
     def peak_memory_bytes(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
         """Peak bytes of the fullest worker."""
 
+    def host_fraction(self, config: TrialConfig, hardware: Hardware) -> float | None:
+        """Expected share of the step that no faster GPU shortens."""
+
 
 class Miss(StrEnum):
     """Why an offer carries no plan."""

@@ -8,7 +8,7 @@ simplest is taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planner.candidates import Candidates, Miss, NoChoice, Place
 from planner.estimate.values import Basis, Estimate
@@ -25,6 +25,7 @@ class Choice:
     peak_memory_bytes: Estimate
     memory_bytes: int  # that one worker has
     tied: tuple[TrialConfig, ...]
+    host_fraction: float | None = None  # of the step, that no faster GPU shortens; None where unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Chooser:
         if not times:
             return NoChoice(miss=Miss.SPEED_UNKNOWN)
         self.candidates.learn(place, times)
-        return _best(
+        best = _best(
             [
                 Choice(
                     config=config,
@@ -66,6 +67,7 @@ class Chooser:
             ],
             self.candidates.ruled_out.measured,
         )
+        return replace(best, host_fraction=estimator.host_fraction(best.config, place.hardware))
 
 
 def _best(choices: list[Choice], tried: frozenset[TrialConfig]) -> Choice:
@@ -81,10 +83,4 @@ def _best(choices: list[Choice], tried: frozenset[TrialConfig]) -> Choice:
     fastest = min(contenders, key=lambda one: (one.step_time_s.expected, complexity(one.config)))
     tied = [one for one in contenders if is_tied_here(one.step_time_s, fastest.step_time_s)]
     simplest = min(tied, key=lambda one: (complexity(one.config), one.step_time_s.high))
-    return Choice(
-        config=simplest.config,
-        step_time_s=simplest.step_time_s,
-        peak_memory_bytes=simplest.peak_memory_bytes,
-        memory_bytes=simplest.memory_bytes,
-        tied=tuple(one.config for one in tied if one is not simplest),
-    )
+    return replace(simplest, tied=tuple(one.config for one in tied if one is not simplest))

@@ -20,6 +20,7 @@ INSTANCE_COUNTS = (1, 2, 4, 8)
 CPU_INSTANCE_COUNTS = (1,)  # CPU instances come in every size: more cores means a larger one, not several
 
 SPOT_NOTE = "spot: the price can move and the instance can be taken away; interruptions are not in this cost"
+HOST_BOUND_FRACTION = 0.5  # from which the host takes longer than the GPU
 CPU_NOTE = "no GPU: the worker processes share the instance's vCPUs"
 
 
@@ -49,6 +50,12 @@ class Plan:
     is_tied_with_best: bool
     tied_configs: tuple[TrialConfig, ...]  # on the same hardware, not told apart from this one
     notes: tuple[str, ...]
+    host_fraction: float | None = None  # of the step, that no faster GPU shortens; None where unknown
+
+    @property
+    def is_host_bound(self) -> bool:
+        """Whether the host, not the GPU, is expected to decide the pace."""
+        return self.host_fraction is not None and self.host_fraction >= HOST_BOUND_FRACTION
 
     @property
     def basis(self) -> Basis:
@@ -179,4 +186,5 @@ def _plan(offer: Offer, instance_count: int, hardware: Hardware, choice: Choice,
         is_tied_with_best=False,
         tied_configs=choice.tied,
         notes=notes,
+        host_fraction=choice.host_fraction,
     )

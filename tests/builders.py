@@ -236,6 +236,7 @@ class FakeEstimator:
     spread: float = 0.3
     measured_spread: float = 0.02
     measured: Iterable[TrialConfig] = ()
+    host_share: float | None = None  # of the step, that no faster GPU shortens
     step_calls: list[tuple[TrialConfig, Hardware]] = field(default_factory=list)
     memory_calls: list[tuple[TrialConfig, Hardware]] = field(default_factory=list)
 
@@ -256,3 +257,6 @@ class FakeEstimator:
         if config in self.measured:
             return make_estimate(peak, 0.0, Basis.MEASURED)
         return make_estimate(peak, 0.1)
+
+    def host_fraction(self, config: TrialConfig, hardware: Hardware) -> float | None:
+        return self.host_share

@@ -90,6 +90,9 @@ class Compute:
     _ways: dict[tuple[Chip, Technique, int, int], tuple[_Way, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    _host_shares: dict[tuple[Technique, Chip, int], float] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _ratios: dict[tuple[Technique, Chip, Chip, int], tuple[Ratio, float]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -123,13 +126,22 @@ class Compute:
         return 0.0 if chip is None or traced is None else traced.roofline_s(chip, config.micro_batch_size)
 
     def host_fraction(self, config: TrialConfig, hardware: Hardware) -> float | None:
-        """Expected share of a micro batch that no faster chip shortens; None where nothing was measured."""
+        """Expected share of a micro batch that no faster GPU shortens.
+
+        None where nothing was measured, and on CPU, which is the host.
+        """
         chip = chip_of(config, hardware)
-        if chip is None or not self.starts:
+        if chip is None or chip.is_cpu or not self.starts:
             return None
         setting = min(self.starts, key=lambda one: _penalty(one, config)).source.setting
-        mix = self.mixes[setting.is_checkpointed, setting.is_compiled]
-        return mix.host_share(chip, config.micro_batch_size)
+        technique = (setting.is_checkpointed, setting.is_compiled)
+        return self._host_share(technique, chip, config.micro_batch_size)
+
+    def _host_share(self, technique: Technique, chip: Chip, size: int) -> float:
+        key = (technique, chip, size)
+        if key not in self._host_shares:
+            self._host_shares[key] = self.mixes[technique].host_share(chip, size)
+        return self._host_shares[key]
 
     def _way(self, start: Start, config: TrialConfig, chip: Chip) -> _Way:
         """From a measured setting to ``config`` on ``chip``."""
@@ -171,7 +183,7 @@ class Compute:
             if witnesses is not None:
                 passage = passage_of(self.name, mix, source, target, size, source_s)
                 ratio = Ratio(math.exp(witnesses.corrected(passage)), ratio.log_spread)
-            share = mix.host_share(target, size)
+            share = self._host_share(technique, target, size)
             self._ratios[key] = (ratio, chip_log_spread(source, target, ratio, share))
         return self._ratios[key]
 

@@ -107,7 +107,7 @@ class Estimator:
         """Expected share of the step that is the host's or latency: a faster GPU would not shorten it.
 
         Near 1 the step is host-bound, and its time depends on the machine's CPU more than on its GPU. None
-        where nothing was measured or the chip lacks the precision.
+        where nothing was measured, where the chip lacks the precision, and on CPU, which is the host.
         """
         return self.compute.host_fraction(config, hardware)
 

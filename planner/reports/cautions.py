@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from catalogs.gpus import DeviceKind
 from planner.explain import UsefulTrial
+from planner.plan import Plan
 from planner.recommend import Recommendation, StalePrices
 from planner.reports import formats
 from planner.reports.report import Report
@@ -21,6 +22,7 @@ def warnings(report: Report) -> tuple[str, ...]:
         *(f"{name} was measured, but no offer in the catalog has it." for name in answer.unpriced_gpus),
         _stale(answer.stale_prices),
         *(f"The plan is on {note}." for note in (answer.best.notes if answer.best else ()) if "spot" in note),
+        _host_bound(answer.best),
         "What the sweep cost is unknown, since its devices have no price; the budget is held against the "
         "run alone."
         if answer.sweep_usd is None and answer.target.budget_usd is not None
@@ -69,6 +71,16 @@ def _not_measured(answer: Recommendation) -> str:
             "data sheets, with wide intervals."
         )
     return text if answer.useful_trial is None else f"{text} {trial_advice(answer.useful_trial)}"
+
+
+def _host_bound(plan: Plan | None) -> str:
+    if plan is None or plan.host_fraction is None or not plan.is_host_bound:
+        return ""
+    return (
+        f"The plan is host-bound: about {formats.percent(plan.host_fraction)} of its step on {plan.offer.gpu} "
+        "is expected to be the host's work of launching operations, so a faster GPU buys little and the "
+        "machine's CPU decides; a larger micro batch or torch.compile would do more."
+    )
 
 
 def _stale(stale: StalePrices | None) -> str:

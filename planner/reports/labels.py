@@ -46,6 +46,11 @@ def offer(plan: Plan) -> str:
     return ", ".join(one for one in parts if one)
 
 
+def basis(plan: Plan) -> str:
+    """What the speed rests on, and whether the host decides it."""
+    return f"{plan.basis.value}, host-bound" if plan.is_host_bound else plan.basis.value
+
+
 def _region(plan: Plan) -> str:
     return "any region" if plan.offer.region == "any" else plan.offer.region
 

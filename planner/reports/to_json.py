@@ -147,6 +147,7 @@ def _plan_row(plan: Plan) -> dict[str, Any]:
         "is_within_budget": plan.is_within_budget,
         "is_within_deadline": plan.is_within_deadline,
         "is_tied_with_best": plan.is_tied_with_best,
+        "host_fraction": plan.host_fraction,
     }
 
 

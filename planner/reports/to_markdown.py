@@ -55,7 +55,7 @@ def _plans(report: Report) -> tuple[str, ...]:
             formats.duration(plan.duration_s.expected),
             formats.usd(plan.cost_usd.expected),
             formats.span(plan.cost_usd, formats.usd),
-            plan.basis.value,
+            labels.basis(plan),
             f"{labels.fit(plan)}{', tie' if plan.is_tied_with_best else ''}",
         )
         for plan in shown_plans(answer, PLANS_SHOWN)

@@ -111,7 +111,7 @@ def _plan_table(report: Report) -> Table:
             formats.duration(plan.duration_s.expected),
             formats.usd(plan.cost_usd.expected),
             formats.span(plan.cost_usd, formats.usd),
-            plan.basis.value,
+            labels.basis(plan),
             *((labels.fit(plan),) if has_limits else ()),
         )
         table.add_row(*(Text(one) for one in cells), style="bold" if is_best else "")

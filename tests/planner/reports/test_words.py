@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 from catalogs.offers import Pricing
 from planner.recommend import Recommendation
-from planner.reports import labels, provenance, words
+from planner.reports import labels, provenance, to_terminal, words, write_reports
 from planner.reports.cautions import first_warning, next_step, warnings
 from planner.reports.why import explanation
 from tests.builders import (
@@ -208,3 +210,18 @@ def test_outcomes_in_a_cell() -> None:
     assert labels.outcome(make_measurement(is_steady=False)) == "measured, not steady"
     lost = make_failure(kind=FailureKind.WORKER_LOST, reason="the node left")
     assert labels.outcome(lost) == "worker lost: the node left"
+
+
+def test_a_host_bound_plan_is_said_to_be_one_in_every_form(tmp_path: Path) -> None:
+    bound = make_report(
+        estimator=FakeEstimator(step_s=seconds, measured=(make_config(), BF16), host_share=0.7)
+    )
+    warning = "host-bound: about 70% of its step on L4-24GB"
+    assert any(warning in one for one in warnings(bound))
+    for path in write_reports(bound, tmp_path):
+        assert warning in html.unescape(path.read_text(encoding="utf-8")).replace("\N{NO-BREAK SPACE}", " ")
+    assert "host-bound: about 70%" in " ".join(to_terminal.render(bound, 100).split())
+    free = make_report(
+        estimator=FakeEstimator(step_s=seconds, measured=(make_config(), BF16), host_share=0.4)
+    )
+    assert not any("host-bound" in one for one in warnings(free))
