@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Protocol
 
-from catalogs.gpus import DeviceKind, Gpu, Link
+from catalogs.gpus import MIB, DeviceKind, Gpu, Link
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.rule_out import RuledOut
 from planner.target import Target
@@ -26,6 +26,10 @@ from trials.trial import Measurement, Outcome, Precision, TrialConfig
 USABLE_MEMORY_FRACTION = 0.92
 """What ECC, the driver, the CUDA context and other processes leave of the nominal memory: a T4 reports
 14.6 of 16 GiB and an L4 22.0 of 24; Ray ends workers on a host that is 95% full."""
+
+CPU_PROCESS_BYTES = 400 * MIB
+"""What an interpreter with torch and ray holds before the model is there; the measured peak of a CPU trial is
+what a step adds to it. A GPU's peak is counted on the card, where there is no such thing."""
 
 SHORTLIST_COUNT = 2  # configurations compared on GPU instances that differ in vCPUs and network only
 PRECISION_COUNT = 2  # precisions, compiled or not, compared on further counts of a GPU type
@@ -68,9 +72,14 @@ class Place:
 
     def memory_bytes(self, config: TrialConfig) -> int:
         """What one worker has: a GPU's memory, or its share of the host's."""
-        if self.hardware.gpu.kind is DeviceKind.GPU:
-            return self.node_memory_bytes
-        return self.node_memory_bytes * self.node_count // config.gpu_count
+        return worker_memory_bytes(self.hardware.gpu, self.node_memory_bytes, config)
+
+
+def worker_memory_bytes(gpu: Gpu, node_memory_bytes: int, config: TrialConfig) -> int:
+    """What a worker's step may take of a GPU's memory, or of its share of a host's beside its process."""
+    if gpu.kind is DeviceKind.GPU:
+        return node_memory_bytes
+    return max(1, node_memory_bytes * config.node_count // config.gpu_count - CPU_PROCESS_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

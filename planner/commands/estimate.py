@@ -11,7 +11,7 @@ from rich.table import Table
 
 from catalogs.gpus import DeviceKind, Gpu, Link, find_gpu
 from catalogs.offers import Offer
-from planner.candidates import USABLE_MEMORY_FRACTION
+from planner.candidates import USABLE_MEMORY_FRACTION, worker_memory_bytes
 from planner.commands.answer import estimator_of, knobs_of, retargeted
 from planner.commands.prices import Prices, read_prices
 from planner.cost import run_cost, run_duration_s
@@ -118,14 +118,15 @@ def _rows(known: Known, hardware: Hardware, gpu_count: int, node_count: int) -> 
             f"--gpus {gpu_count} does not divide the global batch size {known.target.global_batch_size}"
         )
     rows = []
-    memory_bytes = USABLE_MEMORY_FRACTION * hardware.gpu.memory_bytes
+    node_memory_bytes = hardware.gpu.memory_bytes
     if hardware.gpu.kind is DeviceKind.CPU:  # the catalog's figure is per vCPU
-        memory_bytes *= hardware.vcpus or 1
+        node_memory_bytes *= hardware.vcpus or 1
     for config in configs:
         step = known.estimator.step_time_s(config, hardware)
         peak = known.estimator.peak_memory_bytes(config, hardware)
         if step is not None and peak is not None:
-            is_fitting = peak.high <= memory_bytes
+            memory_bytes = worker_memory_bytes(hardware.gpu, node_memory_bytes, config)
+            is_fitting = peak.high <= USABLE_MEMORY_FRACTION * memory_bytes
             rows.append(Row(config=config, step_time_s=step, peak_memory_bytes=peak, is_fitting=is_fitting))
     if not rows:
         raise PlannerError(

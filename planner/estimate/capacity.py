@@ -49,7 +49,7 @@ class Capacity:
     state: StateBytes | None
     block_count: int
     _alike: dict[Setting, tuple[Setting, ...]] = field(default_factory=dict, repr=False, compare=False)
-    _states: dict[tuple[Parallelism, int, Precision, Transport | None], float] = field(
+    _states: dict[tuple[Parallelism, int, Transport | None], float] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -109,13 +109,13 @@ class Capacity:
             low = high = expected
         else:
             known = min(sizes, key=lambda one: abs(math.log(one / size)))
-            fixed = self._state_on(source.parallelism, source.gpu_count, source, hardware)
+            fixed = self._state_on(source.parallelism, source.gpu_count, hardware)
             fixed = min(fixed, 0.95 * sizes[known])
             expected = fixed + (sizes[known] - fixed) * size / known
             ends = (float(sizes[known]), sizes[known] * size / known)  # all fixed, or all proportional
             low, high = min(*ends, expected), max(*ends, expected)
-        before = self._state_on(source.parallelism, source.gpu_count, source, hardware)
-        moved = self._state_on(config.parallelism, config.gpu_count, source, hardware) - before
+        before = self._state_on(source.parallelism, source.gpu_count, hardware)
+        moved = self._state_on(config.parallelism, config.gpu_count, hardware) - before
         floor = 0.1 * expected
         expected, low, high = (max(floor, one + moved) for one in (expected, low, high))
         if moved != 0.0:
@@ -144,26 +144,22 @@ class Capacity:
             self.state,
             activations,
             parallelism=config.parallelism,
-            precision=config.precision,
             worker_count=config.gpu_count,
             block_count=self.block_count,
             transport=_transport(hardware),
         )
         return _within(parts.total_bytes - parts.context, widen * UPPER_FRACTION, Basis.PREDICTED)
 
-    def _state_on(
-        self, parallelism: Parallelism, worker_count: int, setting: Setting, hardware: Hardware
-    ) -> float:
+    def _state_on(self, parallelism: Parallelism, worker_count: int, hardware: Hardware) -> float:
         """Bytes of state and copies of a rank, without activations; 0 where the state is unknown."""
         if self.state is None:
             return 0.0
-        key = (parallelism, worker_count, setting.precision, _transport(hardware))
+        key = (parallelism, worker_count, _transport(hardware))
         if key not in self._states:
             parts = data_parallel_memory(
                 self.state,
                 0.0,
                 parallelism=parallelism,
-                precision=setting.precision,
                 worker_count=worker_count,
                 block_count=self.block_count,
                 transport=key[-1],

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from planner.estimate.chips import Chip, chip_of
 from planner.estimate.distance import CPU_TO_GPU_LOG_SPREAD, POWER_LOG_SPREAD, chip_log_spread
-from planner.estimate.interval import Ground, multiplier
+from planner.estimate.interval import Ground, half_width
 from planner.estimate.measured import Line, Source
 from planner.estimate.mix import Mix, Point, Ratio, infer
 from planner.estimate.peers import Passage, Witnesses
@@ -43,6 +43,7 @@ class Alone:
     optimizer_s: float
     log_spread: float  # standard deviation
     ground: Ground
+    log_noise: float  # standard deviation of the measurement that it starts from
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,10 @@ class Start:
     source: Source
     chip: Chip
     synchronisation_s: float  # per micro batch, to be taken off the line; 0 for one worker
+
+    def is_like(self, chip: Chip) -> bool:
+        """Whether it was measured in the precision and on the kind of device of ``chip``."""
+        return self.chip.precision is chip.precision and self.chip.is_cpu == chip.is_cpu
 
     def micro_batch_s(self, micro_batch_size: float) -> float:
         """Of one worker alone, at a batch size on the source's line."""
@@ -71,11 +76,12 @@ class _Way:
 
     def alone(self, config: TrialConfig) -> Alone:
         """The way's end for ``config``."""
-        spread = self.log_spread
+        spread, noise = self.log_spread, 0.0
         if self.line is not None:
             spread = math.hypot(spread, self.line.count_log_spread(config.accumulation))
+            noise = self.line.log_noise
         optimizer_s = self.optimizer_s / _shards(config.parallelism, config.gpu_count)
-        return Alone(self.micro_batch_s, optimizer_s, spread, self.ground)
+        return Alone(self.micro_batch_s, optimizer_s, spread, self.ground, noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +118,11 @@ class Compute:
     def _ways_to(self, config: TrialConfig, chip: Chip) -> Iterator[_Way]:
         """From the likeliest settings, and by the trace where none is of the chip's kind.
 
-        Else the trace is in the way's ratio.
+        Else the trace is in the way's ratio. What was measured in the precision itself leaves no say to
+        other precisions: how much one gains over another is what data sheets know least.
         """
         near = sorted(self.starts, key=lambda one: _penalty(one, config))[:_WAYS_TRIED]
+        near = [one for one in near if one.is_like(chip)] or near
         yield from (self._way(start, config, chip) for start in near)
         traced = self._traced(config.is_checkpointed)
         if traced is not None and not any(one.chip.is_cpu == chip.is_cpu for one in near):
@@ -266,7 +274,7 @@ def _from_trace(traced: TracedStep, config: TrialConfig, chip: Chip) -> _Way:
 
 def _width(way: Alone) -> float:
     """Of its interval, in log."""
-    return way.log_spread * multiplier(way.ground, _COMPARED_AT)
+    return half_width(way.ground, way.log_spread, way.log_noise, _COMPARED_AT)
 
 
 def _penalty(start: Start, config: TrialConfig) -> float:

@@ -13,6 +13,9 @@ HOST_LOG_SPREAD = 0.45
 BALANCE_LOG_SPREAD = 0.05  # per e-fold between the chips' ratios of FLOP/s and of bandwidth
 POWER_LOG_SPREAD = 0.3  # per e-fold that the power limit takes
 """Short steps finish before the limit bites, and long ones run as hot as the room lets them."""
+PRECISION_LOG_SPREAD = 0.15
+"""Other kernels run in another precision: fp16 predicted from fp32 on the same GPU, and back, is off by 0.27
+(root mean square) for 32 convnets on six GPUs (ryujaehun), of which the other terms explain the rest."""
 CPU_TO_GPU_LOG_SPREAD = 0.6  # threads, caches and vector units are not in the formula
 CPU_SHARE_LOG_SPREAD = 0.2  # per e-fold of a CPU's vCPUs: threads scale imperfectly
 
@@ -32,6 +35,8 @@ def chip_log_spread(source: Chip, target: Chip, ratio: Ratio, host_share: float)
     if source.gpu != target.gpu:
         parts.append(HOST_LOG_SPREAD * host_share)
         parts += [POWER_LOG_SPREAD * math.log(one.throttle) for one in (source, target)]
+    if source.precision is not target.precision:
+        parts.append(PRECISION_LOG_SPREAD)
     if source.is_cpu != target.is_cpu:
         parts.append(CPU_TO_GPU_LOG_SPREAD)
     elif source.is_cpu:

@@ -15,9 +15,9 @@ from functools import partial
 from catalogs.gpus import Gpu
 from planner.estimate.capacity import Capacity, fit_capacity
 from planner.estimate.compute import Compute, fit_compute, traced_optimizer_s
-from planner.estimate.interval import Ground, multiplier
+from planner.estimate.interval import Ground, half_width, multiplier
 from planner.estimate.loading import LOADER_LOG_SPREAD, loader_speed_ratio
-from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, setting_of, sources_of
+from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, setting_of, sources_of, vcpus_used
 from planner.estimate.peers import Witnesses
 from planner.estimate.traced import traced_steps
 from planner.estimate.values import Basis, Estimate, Hardware
@@ -61,7 +61,7 @@ def fit(
     known = [one for one in measurements if one.config.gpu in gpus]
     by_setting: dict[Setting, list[Measurement]] = {}
     for one in known:
-        setting = setting_of(one.config, gpus[one.config.gpu], one.environment.host_cpu_count)
+        setting = setting_of(one.config, gpus[one.config.gpu], vcpus_used(one))
         by_setting.setdefault(setting, []).append(one)
     return Estimator(
         exact={(setting, one.config): one for setting, group in by_setting.items() for one in group},
@@ -118,7 +118,8 @@ class Estimator:
         if alone is None or alone.phases is None or config.loader_worker_count is None:
             return None
         ratio = loader_speed_ratio(alone, config.loader_worker_count)
-        half = self._half_width(Ground.LINE, LOADER_LOG_SPREAD)
+        noise = alone.half_width_fraction / 2.0
+        half = half_width(Ground.LINE, LOADER_LOG_SPREAD, noise, self.confidence)
         return _estimate(alone.step_time_s / ratio, half, half, Basis.PREDICTED)
 
     def _step_time_s(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
@@ -133,9 +134,8 @@ class Estimator:
             return self._with_loaders(config, hardware)
         line = self.lines.get(setting)
         if line is not None:
-            half = self._half_width(
-                Ground.LINE, line.log_spread(config.micro_batch_size, config.accumulation)
-            )
+            spread = line.log_spread(config.micro_batch_size, config.accumulation)
+            half = half_width(Ground.LINE, spread, line.log_noise, self.confidence)
             expected_s = line.step_time_s(config.micro_batch_size, config.accumulation)
             is_near = line.distance(config.micro_batch_size) <= NEAR_LOG_DISTANCE
             return _estimate(expected_s, half, half, Basis.INTERPOLATED if is_near else Basis.PREDICTED)
@@ -143,7 +143,7 @@ class Estimator:
         if alone is None:
             return None
         together = self.workers.step(alone, config, hardware)
-        half = self._half_width(alone.ground, alone.log_spread)
+        half = half_width(alone.ground, alone.log_spread, alone.log_noise, self.confidence)
         reach = scaling_multiplier(self.confidence)
         estimate = _estimate(
             together.step_s,
@@ -152,10 +152,6 @@ class Estimator:
             Basis.PREDICTED,
         )
         return _at_least(estimate, config.accumulation * self.compute.floor_s(config, hardware))
-
-    def _half_width(self, ground: Ground, log_spread: float) -> float:
-        """Of the interval, in log."""
-        return log_spread * multiplier(ground, self.confidence)
 
 
 def _estimate(expected: float, below: float, above: float, basis: Basis) -> Estimate:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import resources
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,20 @@ def spreads() -> Spreads:
 def multiplier(ground: Ground, confidence: float) -> float:
     """That of the shipped table, remembered."""
     return spreads().multiplier(ground, confidence)
+
+
+def half_width(ground: Ground, log_spread: float, log_noise: float, confidence: float) -> float:
+    """Of an interval, in log: the model's spread as the errors of its ground say, and the source's noise.
+
+    The noise of the measurement that a prediction starts from is no error of the model: it is normal, and the
+    same whichever way is taken.
+    """
+    return math.hypot(multiplier(ground, confidence) * log_spread, _sigmas(confidence) * log_noise)
+
+
+@cache
+def _sigmas(confidence: float) -> float:
+    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
 
 
 def conformal_quantile(scores: Sequence[float] | Vector, confidence: float) -> float | None:

@@ -53,11 +53,24 @@ class Setting:
     is_compiled: bool
 
 
+def vcpus_used(measurement: Measurement) -> int:
+    """Of a node, on CPU: the cores that Ray gave the workers there, which need not be all it has."""
+    threads = measurement.environment.threads_per_worker
+    if threads is None:
+        return measurement.environment.host_cpu_count
+    return threads * _workers_per_node(measurement.config)
+
+
 def setting_of(config: TrialConfig, gpu: Gpu, vcpus: int | None) -> Setting:
-    """The setting of ``config`` on a node with ``vcpus`` (which count on CPU only)."""
+    """The setting of ``config`` on a node with ``vcpus``: on CPU only, and in whole ones for each worker."""
+    if gpu.kind is not DeviceKind.CPU:
+        vcpus = None
+    elif vcpus is not None:
+        workers = _workers_per_node(config)
+        vcpus = max(1, vcpus // workers) * workers
     return Setting(
         gpu=config.gpu,
-        vcpus=vcpus if gpu.kind is DeviceKind.CPU else None,
+        vcpus=vcpus,
         gpu_count=config.gpu_count,
         node_count=config.node_count,
         precision=config.precision,
@@ -65,6 +78,10 @@ def setting_of(config: TrialConfig, gpu: Gpu, vcpus: int | None) -> Setting:
         is_checkpointed=config.is_checkpointed,
         is_compiled=config.is_compiled,
     )
+
+
+def _workers_per_node(config: TrialConfig) -> int:
+    return max(1, config.gpu_count // config.node_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +131,20 @@ class Line:
         """How far the nearest measured micro batch size is: |log| of the ratio."""
         return min(abs(math.log(micro_batch_size / one)) for one in self.micro_batch_sizes)
 
+    @property
+    def log_noise(self) -> float:
+        """Standard deviation, in log time, of the measurement itself."""
+        return self.half_width / 2.0
+
     def log_spread(self, micro_batch_size: int, accumulation: int) -> float:
-        """Standard deviation, in log time, that the line deserves at this batch."""
+        """Standard deviation, in log time, that the line deserves at this batch, noise apart."""
         return math.hypot(self.size_log_spread(micro_batch_size), self.count_log_spread(accumulation))
 
     def size_log_spread(self, micro_batch_size: int) -> float:
         """Of it, what is due to the micro batch size, and to the line itself."""
         size = _SIZE_LOG_SPREAD[len(self.micro_batch_sizes) == 1] * self.distance(micro_batch_size)
         gap = _GAP_LOG_SPREAD * self.gap(micro_batch_size)
-        return math.hypot(_FLOOR_LOG_SPREAD, self.half_width / 2.0, self.misfit, size, gap)
+        return math.hypot(_FLOOR_LOG_SPREAD, self.misfit, size, gap)
 
     def count_log_spread(self, accumulation: int) -> float:
         """Of it, what is due to the number of micro batches."""
@@ -164,7 +186,7 @@ def sources_of(
     for one in measurements:
         gpu = gpus.get(one.config.gpu)
         if gpu is not None:
-            setting = setting_of(one.config, gpu, one.environment.host_cpu_count)
+            setting = setting_of(one.config, gpu, vcpus_used(one))
             groups.setdefault(setting, []).append(one)
     sources = []
     for setting, group in groups.items():
@@ -172,7 +194,7 @@ def sources_of(
         hardware = Hardware(
             gpu=gpu,
             link=gpu.link,
-            vcpus=group[-1].environment.host_cpu_count,
+            vcpus=vcpus_used(group[-1]),
             network_bytes_per_s=_MEASURED_NETWORK_BYTES_PER_S if gpu.link is Link.NVLINK else None,
         )
         line = fit_line(group, optimizer_s(config, hardware))

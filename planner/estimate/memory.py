@@ -5,7 +5,7 @@ The parts, and where they come from:
 * parameters, gradients, optimizer state: bytes per parameter by precision and optimizer, divided among
   workers under FSDP2 (all three) and ZeRO (stage 1 optimizer, 2 and gradients, 3 and parameters; Rajbhandari
   et al. 2020);
-* copies: half-precision weights that autocast caches, DDP's buckets (as many bytes as the gradients), the
+* copies: DDP's buckets (as many bytes as the gradients), the
   blocks that FSDP2 holds unsharded, temporaries of the optimizer;
 * activations: from a trace, or Korthikanti et al. (2022) for transformers, times the micro batches that 1F1B
   keeps in flight (p - i at stage i);
@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from planner.estimate.collectives import Transport
-from trials.trial import Parallelism, Precision
+from trials.trial import Parallelism
 
 MIB = 1024**2
 FP32_BYTES = 4
@@ -71,7 +71,7 @@ class MemoryBreakdown:
     gradients: float
     optimizer: float
     activations: float
-    copies: float = 0.0  # autocast cache, buckets, gathered blocks, temporaries
+    copies: float = 0.0  # buckets, gathered blocks, temporaries
     fragmentation: float = 0.0
     communicators: float = 0.0  # outside the allocator
     context: float = 0.0  # outside the allocator
@@ -117,14 +117,6 @@ def state_bytes(
     )
 
 
-def autocast_cache_bytes(parameter_count: int, precision: Precision) -> float:
-    """Half-precision copies of the weights that autocast keeps from their first use to the step's end.
-
-    A trace under autocast has them among the tensors alive; FSDP2 gathers in half precision instead.
-    """
-    return float(HALF_BYTES * parameter_count) if precision in (Precision.BF16, Precision.FP16) else 0.0
-
-
 def checkpointed_bytes(activation_bytes: float, block_count: int, block_input_bytes: float) -> float:
     """Activations when every block keeps its input only: all inputs, and one block recomputed (Chen 2016)."""
     if block_count <= 1:
@@ -137,7 +129,6 @@ def data_parallel_memory(
     activation_bytes: float,
     *,
     parallelism: Parallelism,
-    precision: Precision,
     worker_count: int,
     block_count: int = 0,
     transport: Transport | None = None,
@@ -149,7 +140,6 @@ def data_parallel_memory(
         activation_bytes: tensors alive at the peak beyond the state, for this micro batch (a trace's
             ``peak_bytes`` less its state).
         parallelism: of the configuration.
-        precision: FSDP2 gathers parameters in it.
         worker_count: among whom FSDP2 divides the state.
         block_count: that FSDP2 wraps one by one; 0 gathers the whole model at once.
         transport: of the slowest link between the workers; None on CPU, where nothing lies outside.
@@ -159,10 +149,10 @@ def data_parallel_memory(
     if parallelism is Parallelism.DDP and worker_count > 1:
         copies = state.gradients  # buckets, with or without gradient_as_bucket_view
     elif parallelism is Parallelism.FSDP2 and worker_count > 1:
-        share = HALF_BYTES / FP32_BYTES if precision in (Precision.BF16, Precision.FP16) else 1.0
-        gathered = 2.0 * state.parameters * share / max(1, block_count)  # one in use, the next arriving
+        # fully_shard without a MixedPrecisionPolicy gathers in the parameters' own dtype, under autocast too
+        gathered = 2.0 * state.parameters / max(1, block_count)  # one in use, the next arriving
         scattered = state.gradients / max(1, block_count)  # input of the reduce-scatter, in fp32
-        copies = (gathered + scattered) if block_count > 0 else state.parameters * share + state.gradients
+        copies = (gathered + scattered) if block_count > 0 else state.parameters + state.gradients
     tensors = (state.parameters + state.gradients + state.optimizer) / shards + activation_bytes + copies
     is_cuda = transport is not None
     return MemoryBreakdown(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from catalogs.gpus import DeviceKind, Gpu
 from planner.estimate.chips import peak_flop_per_s
+from planner.estimate.measured import vcpus_used
 from trials.profile import OperationClass, Trace, TraceMode
 from trials.trial import Measurement
 
@@ -27,7 +28,7 @@ def peak_fraction(measurement: Measurement, traces: Sequence[Trace], gpus: Mappi
     if gpu is None or peak is None or flops is None:
         return None
     is_cpu = gpu.kind is DeviceKind.CPU
-    units = measurement.environment.host_cpu_count * config.node_count if is_cpu else config.gpu_count
+    units = vcpus_used(measurement) * config.node_count if is_cpu else config.gpu_count
     achieved = flops * config.accumulation * config.gpu_count / measurement.step_time_s
     return achieved / (peak * units)
 

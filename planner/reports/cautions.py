@@ -77,9 +77,9 @@ def _host_bound(plan: Plan | None) -> str:
     if plan is None or plan.host_fraction is None or not plan.is_host_bound:
         return ""
     return (
-        f"The plan is host-bound: about {formats.percent(plan.host_fraction)} of its step on {plan.offer.gpu} "
-        "is expected to be the host's work of launching operations, so a faster GPU buys little and the "
-        "machine's CPU decides; a larger micro batch or torch.compile would do more."
+        f"The plan is host-bound: about {formats.percent(plan.host_fraction)} of its step on "
+        f"{plan.offer.gpu} is expected to be the host's work of launching operations, so a faster GPU buys "
+        "little and the machine's CPU decides; a larger micro batch or torch.compile would do more."
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from catalogs.gpus import Gpu
 from planner.candidates import StepEstimator
+from planner.estimate.measured import vcpus_used
 from planner.estimate.values import Hardware
 from planner.reports.report import Curve, CurvePoint
 from planner.rule_out import Technique, technique_of
@@ -38,7 +39,7 @@ def fitted_curves(
 
 def _points(group: list[Measurement], gpu: Gpu, estimator: StepEstimator) -> tuple[CurvePoint, ...]:
     known = group[0]
-    hardware = Hardware(gpu=gpu, link=gpu.link, vcpus=known.environment.host_cpu_count)
+    hardware = Hardware(gpu=gpu, link=gpu.link, vcpus=vcpus_used(known))
     per_worker = known.config.global_batch_size // known.config.gpu_count
     largest = max(one.config.micro_batch_size for one in group) * REACH
     points = []

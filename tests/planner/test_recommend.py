@@ -11,6 +11,7 @@ import pytest
 
 from catalogs.gpus import Gpu, Link
 from catalogs.offers import Offer, Pricing
+from planner.candidates import CPU_PROCESS_BYTES
 from planner.estimate.values import Basis
 from planner.filters import Filters
 from planner.plan import CPU_NOTE, SPOT_NOTE
@@ -327,7 +328,7 @@ def test_on_cpu_memory_is_the_hosts_shared_by_the_workers() -> None:
     answer = ask([roomy, tight], estimator, [make_measurement(pair, environment=host)])
     by_region = {one.offer.region: one for one in answer.plans if one.instance_count == 1}
     assert by_region["us-central1"].config == pair
-    assert by_region["us-central1"].memory_bytes == 8 * GIB
+    assert by_region["us-central1"].memory_bytes == 8 * GIB - CPU_PROCESS_BYTES
     assert by_region["elsewhere"].config.gpu_count == 1  # two workers of 7 GiB do not fit 12
     assert CPU_NOTE in by_region["elsewhere"].notes
     assert {hardware.vcpus for _, hardware in estimator.step_calls} == {4}

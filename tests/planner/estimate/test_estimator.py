@@ -192,6 +192,36 @@ def test_from_a_cpu_to_a_gpu_is_allowed_and_very_wide() -> None:
     assert found.high / found.low > 4.0
 
 
+def test_a_cpu_trial_on_half_the_cores_is_not_measured_on_all() -> None:
+    cpu = make_config("CPU-X86-64")
+    host = make_environment(host_cpu_count=8, threads_per_worker=4, device_name="Xeon")
+    estimator = fit([make_measurement(cpu, step_time_s=20.0, environment=host)], gpus=GPUS)
+
+    half, all_ = (estimator.step_time_s(cpu, on(cpu, vcpus=count)) for count in (4, 8))
+
+    assert half is not None
+    assert all_ is not None
+    assert (half.basis, all_.basis) == (Basis.MEASURED, Basis.PREDICTED)
+    assert all_.expected < half.expected
+
+
+def test_a_precision_that_was_measured_is_not_predicted_from_another() -> None:
+    """bf16 is no faster than fp32 on this CPU, whatever its data sheet says, nor with two workers."""
+    host = make_environment(host_cpu_count=2, threads_per_worker=2, device_name="Xeon")
+    fp32 = replace(make_config("CPU-X86-64"), micro_batch_size=32, accumulation=2)
+    bf16 = replace(fp32, precision=Precision.BF16, micro_batch_size=64, accumulation=1)
+    known = [
+        make_measurement(one, step_time_s=10.0, environment=host)
+        for one in (replace(fp32, micro_batch_size=8, accumulation=8), fp32, bf16)
+    ]
+    pair = replace(bf16, micro_batch_size=32, gpu_count=2, parallelism=Parallelism.DDP)
+
+    found = fit(known, gpus=GPUS, profile=make_profile()).step_time_s(pair, on(pair, vcpus=4))
+
+    assert found is not None
+    assert found.expected == pytest.approx(5.0, rel=0.15)
+
+
 def test_less_confidence_is_a_narrower_interval() -> None:
     config = replace(L4, gpu="A100-SXM4-80GB")
     widths = []

@@ -5,7 +5,13 @@ import random
 import numpy as np
 import pytest
 
-from planner.estimate.interval import Ground, conformal_quantile, spreads, weighted_quantile
+from planner.estimate.interval import (
+    Ground,
+    conformal_quantile,
+    half_width,
+    spreads,
+    weighted_quantile,
+)
 
 
 def test_the_conformal_quantile_is_the_rank_that_holds() -> None:
@@ -42,3 +48,10 @@ def test_more_confidence_is_wider(ground: Ground) -> None:
 
     assert widths == sorted(widths)
     assert 0.0 < widths[0] < widths[-1]
+
+
+def test_the_noise_of_the_source_widens_every_way_alike() -> None:
+    noisy = {half_width(ground, 0.0, 0.1, 0.9) for ground in Ground}
+
+    assert sorted(noisy) == [pytest.approx(0.1645, rel=1e-3)]
+    assert half_width(Ground.LINE, 0.1, 0.1, 0.9) > half_width(Ground.LINE, 0.1, 0.0, 0.9)

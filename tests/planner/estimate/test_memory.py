@@ -10,7 +10,6 @@ from planner.estimate.memory import (
     FRAGMENTATION_FRACTION,
     MemoryBreakdown,
     Optimizer,
-    autocast_cache_bytes,
     checkpointed_bytes,
     communicator_bytes,
     data_parallel_memory,
@@ -19,7 +18,7 @@ from planner.estimate.memory import (
 )
 from planner.estimate.pipeline import Layout, TransformerShape
 from planner.estimate.stage_memory import MegatronState, megatron_memory
-from trials.trial import Parallelism, Precision
+from trials.trial import Parallelism
 
 GB = 10**9
 STATE = state_bytes(10**9)
@@ -31,7 +30,6 @@ LAYOUT = Layout(tensor=4, pipeline=4, data=2, micro_batch_size=4, micro_batch_co
 
 def memory(parallelism: Parallelism = Parallelism.DDP, workers: int = 8, **changes) -> MemoryBreakdown:
     arguments = {
-        "precision": Precision.BF16,
         "block_count": 20,
         "transport": Transport.NVLINK,
         **changes,
@@ -83,21 +81,16 @@ def test_fsdp2_divides_the_state_and_holds_two_blocks() -> None:
     found = memory(Parallelism.FSDP2)
 
     assert found.parameters + found.gradients + found.optimizer == 2 * GB
-    assert found.copies == pytest.approx(2 * 2 * GB / 20 + 4 * GB / 20)
+    assert found.copies == pytest.approx(2 * 4 * GB / 20 + 4 * GB / 20)  # gathered in fp32
 
 
 def test_fsdp2_without_blocks_gathers_everything() -> None:
-    assert memory(Parallelism.FSDP2, block_count=0).copies == 2 * GB + 4 * GB
+    assert memory(Parallelism.FSDP2, block_count=0).copies == 4 * GB + 4 * GB  # gathered in fp32
 
 
 def test_fsdp2_takes_less_the_more_workers_there_are_and_ddp_does_not() -> None:
     assert memory(Parallelism.FSDP2, 64).total_bytes < memory(Parallelism.FSDP2, 8).total_bytes
     assert memory(Parallelism.DDP, 64).total_bytes == memory(Parallelism.DDP, 8).total_bytes
-
-
-def test_autocast_keeps_half_precision_copies() -> None:
-    assert autocast_cache_bytes(10**9, Precision.BF16) == 2 * GB
-    assert autocast_cache_bytes(10**9, Precision.TF32) == 0.0
 
 
 def test_checkpointing_keeps_the_inputs_and_one_block() -> None:
