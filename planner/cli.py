@@ -31,6 +31,7 @@ def sweep(
     model: given.ModelFile,
     budget: given.Budget = None,
     deadline: given.Deadline = None,
+    hour_value: given.HourValue = None,
     samples: given.Samples = None,
     epochs: given.Epochs = None,
     tokens: given.Tokens = None,
@@ -78,7 +79,7 @@ def sweep(
                 checkpoint_directory=checkpoint_dir,
                 study=study,
             ),
-            _target(samples, epochs, tokens, global_batch_size, budget, deadline),
+            _target(samples, epochs, tokens, global_batch_size, budget, deadline, hour_value),
             _pricing(catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes),
             output,
         )
@@ -112,6 +113,7 @@ def report(
     study: given.StudyArgument,
     budget: given.Budget = None,
     deadline: given.Deadline = None,
+    hour_value: given.HourValue = None,
     samples: given.Samples = None,
     epochs: given.Epochs = None,
     tokens: given.Tokens = None,
@@ -135,7 +137,7 @@ def report(
     raise typer.Exit(
         command.run(
             study,
-            _target(samples, epochs, tokens, global_batch_size, budget, deadline),
+            _target(samples, epochs, tokens, global_batch_size, budget, deadline, hour_value),
             _pricing(catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes),
             given.Output(storage=storage, out=out, is_json=json),
         )
@@ -277,8 +279,10 @@ def _target(
     global_batch_size: int | None,
     budget_usd: float | None,
     deadline: str | None,
+    hour_value_usd: float | None = None,
 ) -> TargetFlags:
     check_money("--budget", budget_usd)
+    check_money("--hour-value", hour_value_usd, is_zero_allowed=True)
     return TargetFlags(
         samples=samples,
         epochs=epochs,
@@ -286,6 +290,7 @@ def _target(
         global_batch_size=global_batch_size,
         budget_usd=budget_usd,
         deadline_s=None if deadline is None else parse_duration_s(deadline, "--deadline"),
+        hour_value_usd=hour_value_usd,
     )
 
 

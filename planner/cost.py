@@ -101,6 +101,17 @@ def run_cost(
     )
 
 
+def with_waiting(cost_usd: Estimate, duration_s: Estimate, hour_value_usd: float | None) -> Estimate:
+    """The bill and what the waiting is worth: cost + value of an hour x hours. A slow run is dear in both."""
+    usd_per_s = (hour_value_usd or 0.0) / SECONDS_PER_HOUR
+    return Estimate(
+        low=cost_usd.low + usd_per_s * duration_s.low,
+        expected=cost_usd.expected + usd_per_s * duration_s.expected,
+        high=cost_usd.high + usd_per_s * duration_s.high,
+        basis=cost_usd.basis,
+    )
+
+
 def sweep_term(spent_usd: float) -> CostTerm:
     """What the trials cost, as a term of the bill: spent already, so it has no interval."""
     return CostTerm(

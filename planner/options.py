@@ -59,6 +59,13 @@ Budget = Annotated[
 Deadline = Annotated[
     str | None, typer.Option(help="The run must end within: 36h, 90m, 2d.", show_default=False)
 ]
+HourValue = Annotated[
+    float | None,
+    typer.Option(
+        help="US dollars that an hour of waiting is worth: a faster plan may cost so much more.",
+        show_default="only the bill counts",
+    ),
+]
 Samples = Annotated[int | None, typer.Option(help="Length of the run in samples.", show_default=False)]
 Epochs = Annotated[float | None, typer.Option(help="Length of the run in epochs.", show_default=False)]
 Tokens = Annotated[float | None, typer.Option(help="Length of the run in tokens.", show_default=False)]

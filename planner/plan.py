@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalogs.gpus import DeviceKind, Gpu, Link
 from catalogs.offers import Offer, Pricing
 from planner.candidates import Measured, NoChoice, Place
 from planner.choose import Choice, Chooser
-from planner.cost import Breakdown, hourly_usd, run_cost, run_duration_s, sweep_term
+from planner.cost import Breakdown, hourly_usd, run_cost, run_duration_s, sweep_term, with_waiting
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.filters import Filters
 from planner.target import Target
@@ -32,7 +32,7 @@ class Plan:
     limits are held against the high ends. ``is_tied_with_best`` means: cannot be told apart from the best.
     """
 
-    rank: int  # from 1, by expected cost
+    rank: int  # from 1, by expected weighed_usd
     offer: Offer
     instance_count: int
     config: TrialConfig
@@ -41,6 +41,7 @@ class Plan:
     throughput_per_s: Estimate  # samples
     duration_s: Estimate
     cost_usd: Estimate
+    weighed_usd: Estimate  # cost_usd, and the waiting where an hour of it has a value
     total_usd: Estimate
     breakdown: Breakdown  # adds up to total_usd
     peak_memory_bytes: Estimate  # of one worker; its high end was held against memory_bytes
@@ -98,9 +99,22 @@ def is_tied(one: Plan, other: Plan) -> bool:
     The same configuration on the same device shares its error, so there the prices tell them apart.
     """
     if one.config == other.config:
-        low, high = sorted((one.cost_usd.expected, other.cost_usd.expected))
+        low, high = sorted((one.weighed_usd.expected, other.weighed_usd.expected))
         return high <= low * (1 + NEGLIGIBLE_FRACTION)
-    return is_same_within(one.cost_usd, other.cost_usd)
+    return is_same_within(one.weighed_usd, other.weighed_usd)
+
+
+def repriced(plan: Plan, terms: Terms, *, price_factor: float = 1.0, step_factor: float = 1.0) -> Plan:
+    """The plan as it would be at another price or speed, all else equal. Its rank stays."""
+    offer = replace(plan.offer, price_usd_per_hour=plan.offer.price_usd_per_hour * price_factor)
+    choice = Choice(
+        config=plan.config,
+        step_time_s=plan.step_time_s.scaled(step_factor),
+        peak_memory_bytes=plan.peak_memory_bytes,
+        memory_bytes=plan.memory_bytes,
+        tied=plan.tied_configs,
+    )
+    return replace(_plan(offer, plan.instance_count, plan.hardware, choice, terms), rank=plan.rank)
 
 
 def plans_of(offer: Offer, gpu: Gpu, chooser: Chooser, terms: Terms) -> Iterator[Plan | NoChoice]:
@@ -177,6 +191,7 @@ def _plan(offer: Offer, instance_count: int, hardware: Hardware, choice: Choice,
         throughput_per_s=choice.step_time_s.inverse(float(target.global_batch_size)),
         duration_s=duration_s,
         cost_usd=cost_usd,
+        weighed_usd=with_waiting(cost_usd, duration_s, target.hour_value_usd),
         total_usd=total_usd,
         breakdown=bill,
         peak_memory_bytes=choice.peak_memory_bytes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer, Pricing
@@ -12,11 +13,14 @@ from catalogs.refresh import is_stale
 from planner.candidates import Candidates, ConfigsFor, Miss, NoChoice, StepEstimator, measured_in
 from planner.choose import Chooser
 from planner.cost import PROVISIONING_S
-from planner.explain import Comparison, Shortfall, UsefulTrial, compare, nearest_plan, shortfall, useful_trial
+from planner.explain import Comparison, Shortfall, compare, nearest_plan, shortfall
 from planner.filters import Filters
-from planner.plan import Plan, Terms, filtered, is_tied, plans_of
+from planner.plan import Plan, Terms, filtered, is_tied, plans_of, repriced
 from planner.rule_out import rule_out
+from planner.sensitivity import Sensitivity, sensitivities
+from planner.settle import UsefulTrial, settling_trials
 from planner.target import Target
+from planner.time_value import TimeValue, best_by_hour_value
 from trials.profile import WorkloadProfile
 from trials.trial import Measurement, Outcome
 
@@ -61,7 +65,9 @@ class Recommendation:
     shortfall: Shortfall | None
     comparison: Comparison | None
     frontier: tuple[Plan, ...]  # no other plan is both cheaper and faster; fastest first
-    useful_trial: UsefulTrial | None
+    time_values: tuple[TimeValue, ...]  # which plan within the limits is best, by what an hour is worth
+    sensitivities: tuple[Sensitivity, ...]  # of the winner
+    settling: tuple[UsefulTrial, ...]  # what would settle the predictions that decide, the most useful first
     is_gpu_measured: bool
     measured_gpus: tuple[str, ...]  # catalog names, CPU classes included
     unpriced_gpus: tuple[str, ...]  # measured, but no offer in the catalog has them
@@ -74,6 +80,11 @@ class Recommendation:
     def best(self) -> Plan | None:
         """The winner, or the nearest plan when nothing fits."""
         return self.winner or self.nearest
+
+    @property
+    def useful_trial(self) -> UsefulTrial | None:
+        """The trial whose result is worth most after its own price."""
+        return self.settling[0] if self.settling else None
 
 
 def recommend(
@@ -137,7 +148,9 @@ def recommend(
         shortfall=shortfall(nearest, terms) if nearest else None,
         comparison=compare(plans, winner) if winner else None,
         frontier=_frontier(plans),
-        useful_trial=useful_trial(plans, kept, measured_gpus, terms, confidence),
+        time_values=best_by_hour_value(one for one in plans if one.is_within_limits),
+        sensitivities=sensitivities(plans, winner, partial(repriced, terms=terms), today) if winner else (),
+        settling=settling_trials(plans, winner, measured_gpus, terms, confidence),
         is_gpu_measured=any(name in gpus and name not in cpus for name in measured_gpus),
         measured_gpus=tuple(sorted(measured_gpus)),
         unpriced_gpus=tuple(sorted(measured_gpus - {one.gpu for one in offers})),
@@ -178,7 +191,7 @@ def _ranked(plans: Iterable[Plan]) -> tuple[Plan, ...]:
     in_order = sorted(
         plans,
         key=lambda one: (
-            one.cost_usd.expected,
+            one.weighed_usd.expected,
             one.duration_s.expected,
             one.instance_count,
             one.offer.provider,

@@ -25,6 +25,7 @@ class Target:
     tokens_per_sample: int | None = None
     budget_usd: float | None = None  # for the run and the sweep together
     deadline_s: float | None = None
+    hour_value_usd: float | None = None  # what an hour of waiting for the run is worth
 
     @property
     def step_count(self) -> int:
@@ -42,6 +43,7 @@ class TargetFlags:
     global_batch_size: int | None = None
     budget_usd: float | None = None
     deadline_s: float | None = None
+    hour_value_usd: float | None = None
 
 
 def parse_duration_s(text: str, flag: str, *, is_zero_allowed: bool = False) -> float:
@@ -58,9 +60,9 @@ def parse_duration_s(text: str, flag: str, *, is_zero_allowed: bool = False) -> 
     return duration_s
 
 
-def check_money(name: str, usd: float | None) -> None:
+def check_money(name: str, usd: float | None, *, is_zero_allowed: bool = False) -> None:
     """Raise PlannerError unless the amount is a positive, believable number of dollars."""
-    if usd is None:
+    if usd is None or (is_zero_allowed and usd == 0):
         return
     if not math.isfinite(usd) or usd <= 0:
         raise PlannerError(f"{name} {usd:g}: must be a positive number of US dollars")
@@ -102,6 +104,7 @@ def resolve_target(flags: TargetFlags, profile: WorkloadProfile, model_file: str
         tokens_per_sample=profile.tokens_per_sample,
         budget_usd=flags.budget_usd,
         deadline_s=flags.deadline_s,
+        hour_value_usd=flags.hour_value_usd,
     )
 
 

@@ -32,7 +32,9 @@ WIDTH_MAX = 100  # of the report in a terminal; longer lines are hard to read
 def retargeted(target: Target, flags: TargetFlags, profile: WorkloadProfile, model_file: str) -> Target:
     """The study's target with what the flags change."""
     changes = {
-        name: value for name in ("budget_usd", "deadline_s") if (value := getattr(flags, name)) is not None
+        name: value
+        for name in ("budget_usd", "deadline_s", "hour_value_usd")
+        if (value := getattr(flags, name)) is not None
     }
     if any(getattr(flags, name) is not None for name in ("samples", "epochs", "tokens", "global_batch_size")):
         length = {} if _has_length(flags) else {"samples": target.samples}

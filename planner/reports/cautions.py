@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from catalogs.gpus import DeviceKind
-from planner.explain import UsefulTrial
 from planner.plan import Plan
 from planner.recommend import Recommendation, StalePrices
 from planner.reports import formats
+from planner.reports.firmness import settling_lines, trial_advice
 from planner.reports.report import Report
 
 
@@ -31,29 +31,11 @@ def warnings(report: Report) -> tuple[str, ...]:
     return tuple(one for one in found if one)
 
 
-def next_step(report: Report) -> str:
-    """The trial that would make the answer surer; "" where the first warning says it, or none would."""
+def next_steps(report: Report) -> tuple[str, ...]:
+    """The trials that would make the answer surer, but for the one that the first warning names."""
     answer = report.recommendation
-    if answer.useful_trial is None or not answer.is_gpu_measured:
-        return ""
-    return trial_advice(answer.useful_trial)
-
-
-def trial_advice(trial: UsefulTrial) -> str:
-    """Which trial would help most, with its price and its worth."""
-    saving_usd = trial.expected_saving_usd
-    if saving_usd is None:
-        worth = "the result would tell whether it fits after all"
-    elif saving_usd > trial.cost_usd:
-        worth = f"knowing the result is expected to save {formats.usd(saving_usd)} on this run"
-    else:
-        worth = "on a run of this size knowing the result is not expected to save that much"
-    return (
-        f"The trial that would help most is {formats.duration(trial.trial_s)} on {trial.offer.gpu} "
-        f"({trial.offer.instance_type} from {trial.offer.provider}, {trial.offer.pricing}) for about "
-        f"{formats.usd(trial.cost_usd)}. The best plan there is now believed to cost "
-        f"{formats.interval(trial.plan.cost_usd, formats.usd)}; {worth}."
-    )
+    lines = settling_lines(answer)
+    return lines[1:] if _not_measured(answer) else lines
 
 
 def _not_measured(answer: Recommendation) -> str:

@@ -13,7 +13,8 @@ from planner.reports import formats, labels, provenance, svg, words
 from planner.reports.axes import Axis, positive_axis
 from planner.reports.batch_series import panels
 from planner.reports.bound_words import binding_lines
-from planner.reports.cautions import first_warning, next_step, warnings
+from planner.reports.cautions import first_warning, next_steps, warnings
+from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.plot_batch import memory_plot, throughput_plot
 from planner.reports.plot_cost_time import cost_time_plot
 from planner.reports.report import Report
@@ -51,7 +52,9 @@ def render(report: Report) -> str:
         is_measurement=lambda one: isinstance(one, Measurement),
         binding_lines=tuple(formats.unbroken(one) for one in binding_lines(report)),
         explanation=formats.unbroken(explanation(answer)),
-        next_step=formats.unbroken(next_step(report)),
+        next_steps=tuple(formats.unbroken(one) for one in next_steps(report)),
+        time_value=formats.unbroken(time_value(answer)),
+        sensitivity=tuple((one.is_flipped, formats.unbroken(one.text)) for one in sensitivity_lines(answer)),
         first_warning=formats.unbroken(first_warning(report)),
         warnings=tuple(formats.unbroken(one) for one in warnings(report)),
         formats=formats,

@@ -12,7 +12,7 @@ from typing import Any
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Offer
 from planner.bound import Binding
-from planner.explain import Comparison, Shortfall, UsefulTrial
+from planner.explain import Comparison, Shortfall
 from planner.filters import Filters
 from planner.plan import Plan
 from planner.recommend import Recommendation
@@ -28,7 +28,10 @@ from planner.reports.trials_to_json import (
     trial_json,
 )
 from planner.reports.why import explanation
+from planner.sensitivity import Sensitivity
+from planner.settle import UsefulTrial
 
+SECONDS_PER_DAY = 86_400
 SCHEMA_VERSION = 1  # raised when a key changes its meaning or goes; new keys do not raise it
 
 
@@ -57,6 +60,7 @@ def _document(report: Report) -> dict[str, Any]:
             "tokens_per_sample": answer.target.tokens_per_sample,
             "budget_usd": answer.target.budget_usd,
             "deadline_s": answer.target.deadline_s,
+            "hour_value_usd": answer.target.hour_value_usd,
         },
         "confidence_fraction": answer.confidence,
         "provisioning_s": answer.provisioning_s,
@@ -65,7 +69,13 @@ def _document(report: Report) -> dict[str, Any]:
         "shortfall": _shortfall(answer.shortfall),
         "comparison": _comparison(answer.comparison),
         "useful_trial": _useful_trial(answer.useful_trial),
+        "settling": [_useful_trial(one) for one in answer.settling],
+        "sensitivities": [_sensitivity(one) for one in answer.sensitivities],
         "frontier_ranks": [one.rank for one in answer.frontier],
+        "best_by_hour_value": [
+            {"from_hour_value_usd": one.hour_value_usd, "best_rank": one.plan.rank}
+            for one in answer.time_values
+        ],
         "is_gpu_measured": answer.is_gpu_measured,
         "measured_devices": list(answer.measured_gpus),
         "unpriced_devices": list(answer.unpriced_gpus),
@@ -140,6 +150,7 @@ def _plan_row(plan: Plan) -> dict[str, Any]:
         "throughput_samples_per_s": estimate_json(plan.throughput_per_s),
         "duration_s": estimate_json(plan.duration_s),
         "cost_usd": estimate_json(plan.cost_usd),
+        "cost_with_waiting_usd": estimate_json(plan.weighed_usd),
         "total_with_sweep_usd": estimate_json(plan.total_usd),
         "peak_memory_bytes": estimate_json(plan.peak_memory_bytes),
         "memory_bytes": plan.memory_bytes,
@@ -200,10 +211,23 @@ def _useful_trial(one: UsefulTrial | None) -> dict[str, Any] | None:
         "device": one.offer.gpu,
         "is_gpu": one.plan.hardware.gpu.kind is DeviceKind.GPU,
         "offer": _offer(one.offer),
+        "instance_count": one.instance_count,
         "trial_s": one.trial_s,
         "cost_usd": one.cost_usd,
         "expected_saving_usd": one.expected_saving_usd,
         "settles_rank": one.plan.rank,
+        "rival_rank": one.rival.rank if one.rival else None,
+    }
+
+
+def _sensitivity(one: Sensitivity) -> dict[str, Any]:
+    return {
+        "change": one.change.value,
+        "moved_fraction": one.moved_fraction,
+        "is_flipped": one.is_flipped,
+        "rival_rank": one.rival.rank if one.rival else None,
+        "flip_fraction": one.flip_fraction,
+        "price_age_s": None if one.age_days is None else one.age_days * SECONDS_PER_DAY,
     }
 
 

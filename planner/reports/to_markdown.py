@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from planner.plan import Plan
 from planner.reports import formats, labels, provenance, words
 from planner.reports.bound_words import binding_lines
-from planner.reports.cautions import first_warning, next_step, warnings
+from planner.reports.cautions import first_warning, next_steps, warnings
+from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.report import Report
 from planner.reports.shown import shown_plans, trial_cells
 from planner.reports.why import explanation
@@ -30,7 +31,8 @@ def render(report: Report) -> str:
         else "",
         f"## {'Why this one' if best else 'What would have to give'}",
         _text(explanation(answer)),
-        _text(next_step(report)),
+        _text(time_value(answer)),
+        *_firmness(report),
         *(("## What the step is bound by", _text(" ".join(binding_lines(report)))) if report.binding else ()),
         *(_plans(report) if answer.plans else ()),
         *(_breakdown(best) if best else ()),
@@ -42,6 +44,16 @@ def render(report: Report) -> str:
         ),
     ]
     return "\n\n".join(one for one in sections if one) + "\n"
+
+
+def _firmness(report: Report) -> tuple[str, ...]:
+    lines = sensitivity_lines(report.recommendation)
+    asked = "\n".join(f"- {'**yes**' if one.is_flipped else 'no'}: {_text(one.text)}" for one in lines)
+    steps = "\n".join(f"- {_text(one)}" for one in next_steps(report))
+    return (
+        *(("## Would another plan win?", asked) if lines else ()),
+        *(("## What would settle it", steps) if steps else ()),
+    )
 
 
 def _plans(report: Report) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from rich.text import Text
 from planner.plan import Plan
 from planner.reports import formats, labels, provenance, words
 from planner.reports.bound_words import binding_lines
-from planner.reports.cautions import first_warning, next_step, warnings
+from planner.reports.cautions import first_warning, next_steps, warnings
+from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.report import Report
 from planner.reports.shown import shown_plans, trial_cells
 from planner.reports.why import explanation
@@ -52,8 +53,9 @@ def _print(report: Report, console: Console) -> None:
     if answer.winner is not None:
         _print_answer(report, answer.winner, console)
     _print_paragraph(explanation(answer), console)
-    if next_step(report):
-        _print_paragraph(next_step(report), console)
+    if time_value(answer):
+        _print_paragraph(time_value(answer), console)
+    _print_firmness(report, console)
     if binding_lines(report):
         _print_paragraph(" ".join(binding_lines(report)), console)
     if answer.plans:
@@ -87,11 +89,26 @@ def _print_paragraph(text: str, console: Console) -> None:
     console.print()
 
 
+def _print_firmness(report: Report, console: Console) -> None:
+    lines = sensitivity_lines(report.recommendation)
+    if lines:
+        console.print(Text("Would another plan win? (! yes)", style="bold"))
+        for one in lines:
+            mark = Text("!", style="bold yellow") if one.is_flipped else Text("-", style="dim")
+            console.print(_hanging(mark, Text(one.text)))
+        console.print()
+    if next_steps(report):
+        console.print(Text("What would settle it", style="bold"))
+        for text in next_steps(report):
+            console.print(_hanging(Text("-", style="dim"), Text(text)))
+        console.print()
+
+
 def _plan_table(report: Report) -> Table:
     answer = report.recommendation
     plans = shown_plans(answer, PLANS_SHOWN)
     has_limits = not all(one.is_within_limits for one in plans)
-    table = _table("The cheapest plan of each device type and count")
+    table = _table(f"{words.best_of_each(answer)} of each device type and count")
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
     table.add_column("device", min_width=12, overflow="fold")

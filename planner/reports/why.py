@@ -23,14 +23,26 @@ def explanation(answer: Recommendation) -> str:
 
 def _why(answer: Recommendation, winner: Plan, comparison: Comparison) -> str:
     parts = [
-        f"{devices(winner)} is the cheapest plan that keeps {limits(answer)} at the high end of its interval."
-        if answer.target.budget_usd is not None or answer.target.deadline_s is not None
-        else f"{devices(winner)} is the cheapest plan.",
+        _what_it_is(answer, winner),
         _passed_over(answer, comparison),
-        _runner_up(comparison),
+        _runner_up(answer, comparison),
         _ties(answer, winner),
     ]
     return " ".join(one for one in parts if one)
+
+
+def _what_it_is(answer: Recommendation, winner: Plan) -> str:
+    has_limits = answer.target.budget_usd is not None or answer.target.deadline_s is not None
+    kept = f" that keeps {limits(answer)} at the high end of its interval" if has_limits else ""
+    hour_usd = answer.target.hour_value_usd
+    if not hour_usd:
+        return f"{devices(winner)} is the cheapest plan{kept}."
+    waiting_usd = winner.weighed_usd.expected - winner.cost_usd.expected
+    return (
+        f"With {formats.usd_limit(hour_usd)} for an hour of waiting, {devices(winner)} is the plan{kept} "
+        f"whose bill and waiting add up to least: {formats.usd(winner.cost_usd.expected)} and "
+        f"{formats.usd(waiting_usd)} for {formats.duration(winner.duration_s.expected)}."
+    )
 
 
 def _passed_over(answer: Recommendation, comparison: Comparison) -> str:
@@ -56,8 +68,9 @@ def _passed_over(answer: Recommendation, comparison: Comparison) -> str:
     )
 
 
-def _runner_up(comparison: Comparison) -> str:
+def _runner_up(answer: Recommendation, comparison: Comparison) -> str:
     plan = comparison.runner_up
+    waiting = " with the waiting" if answer.target.hour_value_usd else ""
     if plan is None or comparison.extra_usd is None:
         return "No other device type or count carries a plan at a higher cost."
     speed, price = comparison.speed_ratio or 1.0, comparison.price_ratio or 1.0
@@ -65,7 +78,7 @@ def _runner_up(comparison: Comparison) -> str:
         f"The next different choice is {devices(plan)} ({plan.offer.instance_type} from "
         f"{plan.offer.provider}, {plan.basis}): {formats.ratio(speed)} the speed at "
         f"{formats.ratio(price)} the hourly price, so the run would cost "
-        f"{formats.usd(plan.cost_usd.expected)}, {formats.usd(comparison.extra_usd)} more"
+        f"{formats.usd(plan.cost_usd.expected)}, {formats.usd(comparison.extra_usd)} more{waiting}"
     )
     if not plan.is_within_limits:
         text += f", and it is {fit(plan)} at the high end"

@@ -30,6 +30,11 @@ def headline(answer: Recommendation) -> str:
     return "No offer can carry this run"
 
 
+def best_of_each(answer: Recommendation) -> str:
+    """What a table of plans shows of each device type and count."""
+    return "The best plan" if answer.target.hour_value_usd else "The cheapest plan"
+
+
 def limits(answer: Recommendation) -> str:
     """The budget and the deadline, as far as there are any."""
     target = answer.target

@@ -107,6 +107,8 @@ FLAGS = {
     "absurd budget": (["--budget", "1e12"], ("--budget 1e+12", "over a billion")),
     "budget that is no number": (["--budget", "lots"], ("--budget", "number")),
     "budget that is not a number": (["--budget", "nan"], ("--budget nan", "positive")),
+    "negative hour value": (["--hour-value", "-1"], ("--hour-value -1", "positive")),
+    "hour value that is no number": (["--hour-value", "much"], ("--hour-value", "number")),
     "impossible deadline": (["--deadline", "0h"], ("--deadline 0h", "more than zero")),
     "deadline without a unit": (["--deadline", "36"], ("--deadline 36", "36h")),
     "no minutes": (["--max-minutes", "0"], ("--max-minutes 0", "more than zero")),

@@ -358,7 +358,8 @@ def test_without_a_measured_gpu_the_trial_worth_most_is_named_with_its_price() -
 
 def test_a_measured_gpu_needs_no_trial() -> None:
     config = make_config()
-    answer = ask([make_offer()], FakeEstimator(measured=[config]), [make_measurement(config)])
+    estimator = FakeEstimator(measured=[config])
+    answer = ask([make_offer()], estimator, [make_measurement(config)], configs_for=_single(one_config))
     assert answer.is_gpu_measured
     assert answer.useful_trial is None
 

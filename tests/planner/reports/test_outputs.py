@@ -138,7 +138,7 @@ UNITS = re.compile(r"(_usd|_s|_bytes|_hz|_w|_j|_c|_per_s|_per_hour|_fraction|_ra
 COUNTS = {
     "rank", "accumulation", "samples", "tokens_per_sample", "dataset_size", "vcpus", "schema_version",
     "samples_that_fit", "number", "threads_per_worker",
-    "settles_rank", "runner_up_rank", "passed_over_rank", "step_count",
+    "settles_rank", "rival_rank", "best_rank", "runner_up_rank", "passed_over_rank", "step_count",
     "low", "expected", "high",  # their estimate's key has the unit
 }  # fmt: skip
 

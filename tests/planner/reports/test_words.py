@@ -10,7 +10,8 @@ from pathlib import Path
 from catalogs.offers import Pricing
 from planner.recommend import Recommendation
 from planner.reports import labels, provenance, to_terminal, words, write_reports
-from planner.reports.cautions import first_warning, next_step, warnings
+from planner.reports.cautions import first_warning, next_steps, warnings
+from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.why import explanation
 from tests.builders import (
     GIB,
@@ -135,13 +136,14 @@ def test_no_offer_large_enough_names_the_memory_that_lacks() -> None:
 
 
 def test_the_first_warning_is_that_no_gpu_was_measured_with_the_trial_that_helps() -> None:
-    assert first_warning(make_cpu_report()) == (
+    assert plain(first_warning(make_cpu_report())) == (
         "No GPU was measured: every GPU figure is predicted from trials on CPU-X86 and the chips' data "
-        "sheets, with wide intervals. The trial that would help most is 6 min on L4-24GB (g2-standard-8 from "
-        "gcp, on-demand) for about $0.07. The best plan there is now believed to cost $1.80 to $5.40; "
-        "knowing the result is expected to save $0.27 on this run."
+        "sheets, with wide intervals. A trial of 6 min on 1 x L4-24GB (g2-standard-8 from gcp, on-demand), "
+        "about $0.07, would decide between rank 1 (1 x L4-24GB) and rank 2 (1 x A100-SXM4-80GB): 1 x L4-24GB "
+        "is now believed to cost $1.80 to $5.40. Expected saving: $0.27."
     )
-    assert next_step(make_cpu_report()) == ""
+    (second,) = next_steps(make_cpu_report())
+    assert "could change the choice (1 x A100-SXM4-80GB) would cost more to measure" in plain(second)
 
 
 def test_without_any_trial_the_first_warning_says_so() -> None:
@@ -151,11 +153,62 @@ def test_without_any_trial_the_first_warning_says_so() -> None:
     )
 
 
-def test_with_a_measured_gpu_the_helpful_trial_is_a_next_step() -> None:
-    assert first_warning(make_report()) == ""
-    assert next_step(make_report()).startswith(
-        "The trial that would help most is 6 min on A100-SXM4-80GB (a2-ultragpu-1g from gcp, "
-        "on-demand) for about $0.36."
+def test_with_a_measured_gpu_what_would_settle_it_is_a_next_step() -> None:
+    estimator = FakeEstimator(step_s=seconds, spread=0.5, measured=(make_config(), BF16))
+    report = make_report(estimator=estimator)
+    assert first_warning(report) == ""
+    (step,) = next_steps(report)
+    assert plain(step) == (
+        "A trial of 6 min on 1 x A100-SXM4-80GB (a2-ultragpu-1g from gcp, on-demand), about $0.36, would "
+        "decide between rank 1 (1 x L4-24GB) and rank 2 (1 x A100-SXM4-80GB): 1 x A100-SXM4-80GB is now "
+        "believed to cost $2.25 to $6.75. Expected saving: less than it costs."
+    )
+
+
+def test_a_choice_that_no_measurement_would_change_needs_no_next_step() -> None:
+    estimator = FakeEstimator(step_s=seconds, spread=0.1, measured=(make_config(), BF16))
+    assert next_steps(make_report(estimator=estimator)) == ()
+
+
+def test_what_would_flip_the_choice_is_marked_and_said_in_numbers() -> None:
+    firm, others, speed = sensitivity_lines(make_report().recommendation)
+    assert [one.is_flipped for one in (firm, others, speed)] == [False, False, False]
+    assert plain(firm.text) == (
+        "Its price 10% up: still the best; 25% more would make rank 2 win (1 x A100-SXM4-80GB)."
+    )
+    assert plain(others.text) == "Other prices 10% down: still the best."
+    assert plain(speed.text) == (
+        "Its speed at the low end (steps 2% longer): still the best; 25% longer would make rank 2 win (1 x "
+        "A100-SXM4-80GB)."
+    )
+    close = (OFFERS[0], replace(OFFERS[1], price_usd_per_hour=3.0))
+    dearer, _, _ = sensitivity_lines(make_report(close).recommendation)
+    assert dearer.is_flipped
+    assert plain(dearer.text) == "Its price 10% up: rank 2 wins, 1 x A100-SXM4-80GB; 4.2% more is enough."
+
+
+def test_an_old_price_is_said_with_the_rise_that_it_can_bear() -> None:
+    old = (replace(OFFERS[0], as_of=date(2025, 3, 1)), OFFERS[1])
+    line = sensitivity_lines(make_report(old).recommendation)[-1]
+    assert line.is_flipped  # 93 days allow for a drift of 31%
+    assert plain(line.text) == (
+        "Its price is 93 days old: 25% more would make rank 2 win (1 x A100-SXM4-80GB)."
+    )
+
+
+def test_the_value_of_an_hour_picks_the_faster_plan_and_is_explained() -> None:
+    target = make_target(samples=LONG, budget_usd=100.0, hour_value_usd=1.0)
+    answer = make_report(target=target).recommendation
+    assert answer.winner is not None
+    assert answer.winner.offer.gpu == A100.name  # $4.50 and 1.25 h against $3.60 and 5 h
+    assert why(answer).startswith(
+        "With $1 for an hour of waiting, 1 x A100-SXM4-80GB is the plan that keeps a budget of $100 at the "
+        "high end of its interval whose bill and waiting add up to least: $4.50 and $1.25 for 1.25 h. The "
+        "next different choice is 1 x L4-24GB"
+    )
+    assert plain(time_value(answer)) == (
+        "By what an hour of waiting is worth (--hour-value), the best plan is: 1 x L4-24GB ($3.60 in 5 h), "
+        "from $0.24 1 x A100-SXM4-80GB ($4.50 in 1.25 h)."
     )
 
 
