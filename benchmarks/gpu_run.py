@@ -1,0 +1,161 @@
+"""Everything that needs a GPU, in one command of limited time: tests, recordings, claims, MFU, overhead.
+
+    python -m benchmarks.gpu_run --out OUT                                   # all, in under 10 minutes
+    python -m benchmarks.gpu_run --out OUT --steps record --workloads gpt2:355m vit:base
+    python -m benchmarks.gpu_run --out OUT --device cpu --tiny               # a try without a GPU
+
+Run it from the root of the checkout. Each step is a process of its own with a time limit, its output goes to
+OUT/<step>.log and to the terminal; a step that fails or hangs does not stop the next. Recordings lie in
+OUT/recordings: copy them back there to go on, then move them to benchmarks/recordings. Torch, numpy,
+pandas, pytest, rich, typer and nvidia-ml-py are enough; where Ray, Optuna and pydantic can be had as unpacked
+wheels, PLANNER_EXTRA_PACKAGES names their folder, and the sweep tests and the overhead run too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.record import default_device
+
+ROOT = Path(__file__).parent.parent
+WORKLOADS = ("gpt2:124m", "resnet:50", "mlp:small")
+TINY_WORKLOADS = ("gpt2:tiny", "mlp:tiny")
+NEEDED_BY_SWEEPS = ("ray", "optuna", "pydantic")
+_LEAST_S = 5.0  # below it a step is not begun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A command and the share of the time that it may take."""
+
+    name: str
+    arguments: list[str]
+    share: float
+
+
+def steps_for(given: argparse.Namespace, minutes: float) -> list[Step]:
+    """All steps, in the order of what is worth most if the time runs out."""
+    recordings = str(given.out / "recordings")
+    record = ["-m", "benchmarks.record", *given.workloads, "--device", given.device, "--out", recordings]
+    record += ["--max-minutes", f"{0.4 * minutes:.2f}"]
+    record += ["--global-batch-size", "16", "--trial-seconds", "5"] if given.tiny else []
+    claims = ["-m", "benchmarks.claims", "--device", given.device, "--max-minutes", f"{0.15 * minutes:.2f}"]
+    claims += ["--rounds", "2"] if given.tiny else ["--rounds", "3"]
+    tests = ["-m", "pytest", "tests/gpu", "-v", "--durations=15", "-p", "no:cacheprovider"]
+    if importlib.util.find_spec("pytest_timeout") is None:  # the project's settings name it
+        tests += ["--override-ini", "addopts=", "-W", "ignore::pytest.PytestConfigWarning"]
+    return [
+        Step(name="machine", arguments=["-c", _MACHINE], share=0.05),
+        Step(name="record", arguments=record, share=0.45),
+        Step(name="tests", arguments=tests, share=0.35),
+        Step(name="claims", arguments=claims, share=0.2),
+        Step(name="mfu", arguments=["-c", _MFU, recordings], share=0.05),
+        Step(name="replay", arguments=["-c", _REPLAY, recordings], share=0.05),
+        Step(name="overhead", arguments=["-m", "benchmarks.overhead", "--max-minutes", "1"], share=0.3),
+    ]
+
+
+_MACHINE = """
+import subprocess, sys, platform, importlib.util
+import torch
+print(platform.platform(), sys.version.split()[0], "torch", torch.__version__, "CUDA", torch.version.cuda)
+print("missing:", [one for one in ("ray", "optuna", "pydantic") if importlib.util.find_spec(one) is None])
+for index in range(torch.cuda.device_count()):
+    print(torch.cuda.get_device_name(index), torch.cuda.get_device_properties(index).total_memory)
+if torch.cuda.is_available():
+    subprocess.run(["nvidia-smi"], check=False)
+"""
+_GIVEN = """
+import sys
+from pathlib import Path
+sys.argv[1:] = sorted(map(str, Path(sys.argv[1]).glob("*.json")))
+if not sys.argv[1:]:
+    sys.exit("there is no recording")
+"""
+_MFU = _GIVEN + "from benchmarks.mfu import main\nmain()\n"
+_REPLAY = _GIVEN + "from benchmarks.replay import main\nmain()\n"
+
+
+def main() -> None:
+    """Run the steps; the exit code is the number that failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "gpu-run")))
+    parser.add_argument("--device", default=default_device())
+    parser.add_argument("--max-minutes", type=float, default=9.5)
+    parser.add_argument("--steps", nargs="+", help="only these, sharing the time: record tests claims ...")
+    parser.add_argument("--workloads", nargs="+")
+    parser.add_argument("--tiny", action="store_true", help="the smallest sizes, to try the script itself")
+    given = parser.parse_args()
+    given.out = given.out.resolve()
+    given.out.mkdir(parents=True, exist_ok=True)
+    given.workloads = given.workloads or list(TINY_WORKLOADS if given.tiny else WORKLOADS)
+    begun_s = time.monotonic()
+    alone = 1 / 0.45 if given.steps == ["record"] else 1.0  # all of the time for recordings
+    failed = 0
+    for step in steps_for(given, given.max_minutes * alone):
+        if given.steps and step.name not in given.steps:
+            continue
+        left_s = 60 * given.max_minutes - (time.monotonic() - begun_s)
+        limit_s = left_s if given.steps else min(left_s, 60 * given.max_minutes * step.share)
+        outcome = run(step, limit_s, given)
+        print(f"== {step.name}: {outcome}", flush=True)
+        failed += outcome != "done" and not outcome.startswith("skipped")
+    sys.exit(failed)
+
+
+def run(step: Step, limit_s: float, given: argparse.Namespace) -> str:
+    """How the step ended, in words; its output goes to its log, whose end is shown."""
+    environment = _environment(given)
+    missing = [one for one in NEEDED_BY_SWEEPS if not _can_import(one, environment)]
+    if step.name in {"overhead", "replay"} and missing:
+        return f"skipped: not installed here: {', '.join(missing)}"
+    if limit_s < _LEAST_S:
+        return "skipped: the time is over"
+    log = given.out / f"{step.name}.log"
+    begun_s = time.monotonic()
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, *step.arguments],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            env=environment,
+        )
+        try:
+            code: int | None = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            code = None
+    print(log.read_text(errors="replace")[-6000:])
+    took = f"{time.monotonic() - begun_s:.0f} s"
+    if code is None:
+        return f"ended at its limit of {limit_s:.0f} s"
+    return "done" if code == 0 else f"exit code {code} after {took}"
+
+
+def _environment(given: argparse.Namespace) -> dict[str, str]:
+    parts = (str(ROOT), os.environ.get("PYTHONPATH"), os.environ.get("PLANNER_EXTRA_PACKAGES"))
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, parts)),
+        "RAY_AUTH_MODE": "disabled",
+    }
+    if given.device == "cpu":
+        environment["PLANNER_GPU_TESTS_ON_CPU"] = "1"
+    return environment
+
+
+def _can_import(package: str, environment: dict[str, str]) -> bool:
+    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
+    return subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    main()
