@@ -82,7 +82,7 @@ def claims_for(device: str) -> list[Claim]:
     """The claims with the workloads that fit the device."""
     is_cpu = device == "cpu"
     size = "tiny" if is_cpu else "124m"
-    micro, many = (4, 8) if is_cpu else (8, 8)
+    micro, many = (4, 8) if is_cpu else (4, 4)
     width, rows = (512, 256) if is_cpu else (4096, 8192)
 
     def gpt(**knobs: object) -> Variant:

@@ -44,7 +44,7 @@ def steps_for(given: argparse.Namespace, minutes: float) -> list[Step]:
     """All steps, in the order of what is worth most if the time runs out."""
     recordings = str(given.out / "recordings")
     record = ["-m", "benchmarks.record", *given.workloads, "--device", given.device, "--out", recordings]
-    record += ["--max-minutes", f"{0.4 * minutes:.2f}"]
+    record += ["--max-minutes", f"{0.3 * minutes:.2f}"]
     record += ["--global-batch-size", "16", "--trial-seconds", "5"] if given.tiny else []
     claims = ["-m", "benchmarks.claims", "--device", given.device, "--max-minutes", f"{0.15 * minutes:.2f}"]
     claims += ["--rounds", "2"] if given.tiny else ["--rounds", "3"]
@@ -53,8 +53,8 @@ def steps_for(given: argparse.Namespace, minutes: float) -> list[Step]:
         tests += ["--override-ini", "addopts=", "-W", "ignore::pytest.PytestConfigWarning"]
     return [
         Step(name="machine", arguments=["-c", _MACHINE], share=0.05),
-        Step(name="record", arguments=record, share=0.45),
-        Step(name="tests", arguments=tests, share=0.35),
+        Step(name="record", arguments=record, share=0.35),
+        Step(name="tests", arguments=tests, share=0.45),
         Step(name="claims", arguments=claims, share=0.2),
         Step(name="mfu", arguments=["-c", _MFU, recordings], share=0.05),
         Step(name="replay", arguments=["-c", _REPLAY, recordings], share=0.05),
@@ -97,7 +97,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     given.workloads = given.workloads or list(TINY_WORKLOADS if given.tiny else WORKLOADS)
     begun_s = time.monotonic()
-    alone = 1 / 0.45 if given.steps == ["record"] else 1.0  # all of the time for recordings
+    alone = 3.0 if given.steps == ["record"] else 1.0  # all of the time for recordings
     failed = 0
     for step in steps_for(given, given.max_minutes * alone):
         if given.steps and step.name not in given.steps:

