@@ -145,6 +145,43 @@ def report(
 
 
 @app.command()
+def why(
+    study: given.StudyArgument,
+    gpu: given.GpuName,
+    budget: given.Budget = None,
+    deadline: given.Deadline = None,
+    hour_value: given.HourValue = None,
+    samples: given.Samples = None,
+    epochs: given.Epochs = None,
+    tokens: given.Tokens = None,
+    global_batch_size: given.GlobalBatchSize = None,
+    catalog: given.Catalog = None,
+    price: given.Prices = None,
+    provider: given.Providers = None,
+    region: given.Regions = None,
+    spot: given.Spot = None,
+    reserved: given.Reserved = False,
+    confidence: given.Confidence = 0.9,
+    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+    storage: given.Storage = None,
+) -> None:
+    """Say what would have to change for a GPU type to win: price, speed, batch, scaling or memory."""
+    from planner.commands import why as command
+
+    raise typer.Exit(
+        command.run(
+            study,
+            gpu,
+            _target(samples, epochs, tokens, global_batch_size, budget, deadline, hour_value),
+            _pricing(
+                catalog, price, provider, region, None, spot, reserved, confidence, provisioning_minutes
+            ),
+            given.Output(storage=storage, out=Path(), is_json=False),
+        )
+    )
+
+
+@app.command()
 def estimate(
     study_or_model: given.StudyOrModel,
     gpu: given.OneGpu,

@@ -160,6 +160,9 @@ StudyOrModel = Annotated[
 OneGpu = Annotated[
     str, typer.Option(help="GPU type, as `planner catalog --gpus` names it.", show_default=False)
 ]
+GpuName = Annotated[
+    str, typer.Argument(help="GPU type, as `planner catalog --gpus` names it.", show_default=False)
+]
 GpuCount = Annotated[int, typer.Option(min=1, help="Number of GPUs in all.")]
 PlanRank = Annotated[
     int | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -131,10 +132,10 @@ def plans_of(offer: Offer, gpu: Gpu, chooser: Chooser, terms: Terms) -> Iterator
 
 def filtered(
     offers: Iterable[Offer], gpus: Mapping[str, Gpu], filters: Filters
-) -> tuple[tuple[Offer, ...], dict[str, int]]:
-    """The offers to be considered, and how many are left out for which reason."""
+) -> tuple[tuple[Offer, ...], Counter[tuple[str, str]]]:
+    """The offers to be considered, and how many of which device are left out for which reason."""
     kept: list[Offer] = []
-    left_out: dict[str, int] = {}
+    left_out = Counter[tuple[str, str]]()
     for offer in offers:
         refusal = filters.refusal(offer)
         if refusal is None and offer.gpu not in gpus:
@@ -142,7 +143,7 @@ def filtered(
         if refusal is None:
             kept.append(offer)
         else:
-            left_out[refusal] = left_out.get(refusal, 0) + 1
+            left_out[offer.gpu, refusal] += 1
     return tuple(kept), left_out
 
 

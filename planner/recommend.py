@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -24,13 +25,22 @@ from planner.time_value import TimeValue, best_by_hour_value
 from trials.profile import WorkloadProfile
 from trials.trial import Measurement, Outcome
 
-__all__ = ["Filters", "Plan", "Recommendation", "SetAside", "StalePrices", "recommend"]
+__all__ = ["Filters", "LeftOut", "Plan", "Recommendation", "SetAside", "StalePrices", "recommend"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
     """Offers that carry no plan, and why."""
 
+    reason: str
+    offer_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Offers of one device type that carry no plan, and why."""
+
+    gpu: str
     reason: str
     offer_count: int
 
@@ -54,6 +64,7 @@ class Recommendation:
     even one plan exists.
     """
 
+    terms: Terms
     target: Target
     confidence: float
     filters: Filters
@@ -71,10 +82,24 @@ class Recommendation:
     is_gpu_measured: bool
     measured_gpus: tuple[str, ...]  # catalog names, CPU classes included
     unpriced_gpus: tuple[str, ...]  # measured, but no offer in the catalog has them
-    set_aside: tuple[SetAside, ...]
-    least_memory: NoChoice | None
+    left_out: tuple[LeftOut, ...]  # offers that carry no plan, by device type
+    too_small: Mapping[str, NoChoice]  # by device type: the nearest to fitting where it does not
     stale_prices: StalePrices | None
     offer_count: int  # in the catalog
+
+    @property
+    def set_aside(self) -> tuple[SetAside, ...]:
+        """The offers that carry no plan, by reason."""
+        counts = Counter[str]()
+        for one in self.left_out:
+            counts[one.reason] += one.offer_count
+        in_order = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+        return tuple(SetAside(reason=reason, offer_count=count) for reason, count in in_order)
+
+    @property
+    def least_memory(self) -> NoChoice | None:
+        """What would be needed where nothing carries a plan: of the device nearest to fitting."""
+        return None if self.plans else min(self.too_small.values(), key=_shortage, default=None)
 
     @property
     def best(self) -> Plan | None:
@@ -130,13 +155,14 @@ def recommend(
         measured=measured_in(outcomes),
     )
     kept, left_out = filtered(offers, gpus, filters)
-    found, least_memory = _all_plans(kept, gpus, Chooser(candidates=candidates), terms, left_out)
+    found, too_small = _all_plans(kept, gpus, Chooser(candidates=candidates), terms, left_out)
     plans = _ranked(found)
     winner = next((one for one in plans if one.is_within_limits), None)
     nearest = None if winner else nearest_plan(plans, terms)
     plans, winner, nearest = _with_ties(plans, winner, nearest)
     measured_gpus = frozenset(one.config.gpu for one in outcomes if isinstance(one, Measurement))
     return Recommendation(
+        terms=terms,
         target=target,
         confidence=confidence,
         filters=filters,
@@ -154,8 +180,10 @@ def recommend(
         is_gpu_measured=any(name in gpus and name not in cpus for name in measured_gpus),
         measured_gpus=tuple(sorted(measured_gpus)),
         unpriced_gpus=tuple(sorted(measured_gpus - {one.gpu for one in offers})),
-        set_aside=_set_aside(left_out),
-        least_memory=None if plans else least_memory,
+        left_out=tuple(
+            LeftOut(gpu=gpu, reason=reason, offer_count=count) for (gpu, reason), count in left_out.items()
+        ),
+        too_small=too_small,
         stale_prices=_stale(kept, today),
         offer_count=len(offers),
     )
@@ -166,25 +194,29 @@ def _all_plans(
     gpus: Mapping[str, Gpu],
     chooser: Chooser,
     terms: Terms,
-    left_out: dict[str, int],
-) -> tuple[list[Plan], NoChoice | None]:
-    """All plans, and the miss nearest to fitting; counts offers without any plan in ``left_out``."""
+    left_out: Counter[tuple[str, str]],
+) -> tuple[list[Plan], dict[str, NoChoice]]:
+    """All plans, and by device the miss nearest to fitting; counts offers without a plan in ``left_out``."""
     plans: list[Plan] = []
-    too_small: list[tuple[float, NoChoice]] = []
+    too_small: dict[str, NoChoice] = {}
     for offer in offers:
         results = list(plans_of(offer, gpus[offer.gpu], chooser, terms))
         mine = [one for one in results if isinstance(one, Plan)]
         plans.extend(mine)
         misses = [one for one in results if isinstance(one, NoChoice)]
-        too_small.extend(
-            (one.needed_bytes / one.memory_bytes, one)
-            for one in misses
-            if one.needed_bytes is not None and one.memory_bytes is not None
-        )
+        for one in misses:
+            nearest = too_small.get(offer.gpu)
+            if one.needed_bytes is not None and (nearest is None or _shortage(one) < _shortage(nearest)):
+                too_small[offer.gpu] = one
         if not mine:
             reason = max((one.miss for one in misses), key=list(Miss).index)  # the furthest that a count got
-            left_out[reason] = left_out.get(reason, 0) + 1
-    return plans, min(too_small, key=lambda one: one[0])[1] if too_small else None
+            left_out[offer.gpu, reason.value] += 1
+    return plans, too_small
+
+
+def _shortage(one: NoChoice) -> float:
+    """Of the memory, as a ratio of what is there."""
+    return (one.needed_bytes or 0.0) / (one.memory_bytes or 1)
 
 
 def _ranked(plans: Iterable[Plan]) -> tuple[Plan, ...]:
@@ -223,11 +255,6 @@ def _frontier(plans: Sequence[Plan]) -> tuple[Plan, ...]:
         if not frontier or plan.cost_usd.expected < frontier[-1].cost_usd.expected:
             frontier.append(plan)
     return tuple(frontier)
-
-
-def _set_aside(left_out: Mapping[str, int]) -> tuple[SetAside, ...]:
-    counts = sorted(left_out.items(), key=lambda one: (-one[1], one[0]))
-    return tuple(SetAside(reason=reason, offer_count=count) for reason, count in counts)
 
 
 def _stale(offers: Iterable[Offer], today: date) -> StalePrices | None:

@@ -1,0 +1,29 @@
+"""`planner why`: what would have to change for a GPU type to win."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from catalogs.gpus import find_gpu
+from planner.commands.answer import report_of, retargeted
+from planner.commands.prices import read_prices
+from planner.exits import Exit
+from planner.options import Output, Pricing
+from planner.plan import repriced
+from planner.reports.why_gpu import why_gpu
+from planner.storage import default_storage_url
+from planner.store import load_study
+from planner.target import TargetFlags
+from planner.why_not import why_not
+
+
+def run(name: str, gpu: str, flags: TargetFlags, pricing: Pricing, output: Output) -> Exit:
+    """Print why; NOTHING_FITS where the GPU carries no plan."""
+    prices = read_prices(pricing)
+    chip = find_gpu(gpu, prices.gpus)
+    study = load_study(output.storage or default_storage_url(), name)
+    target = retargeted(study.target, flags, study.profile, study.workload.path)
+    answer = report_of(study, target, prices).recommendation
+    found = why_not(answer, chip.name, prices.considered, partial(repriced, terms=answer.terms))
+    print("\n".join(why_gpu(found, answer, chip)))
+    return Exit.NOTHING_FITS if found.plan is None else Exit.PLAN
