@@ -6,8 +6,10 @@ the model, the storage and the links, and not to batch size or precision.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,11 +18,12 @@ class Extras:
 
     is_checkpoint_timed: bool = False
     checkpoint_directory: str | None = None  # None: the disk of the node that the worker runs on
+    are_links_probed: bool = False  # of two workers or more
 
     @property
     def is_nothing(self) -> bool:
         """Whether the trial is about its steps only."""
-        return not self.is_checkpoint_timed
+        return not (self.is_checkpoint_timed or self.are_links_probed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,38 @@ class CheckpointUnmeasured:
     """Why there is no cost."""
 
     reason: str
+
+
+class Collective(StrEnum):
+    """What the ranks of a probe do together."""
+
+    ALL_REDUCE = "all-reduce"
+    ALL_GATHER = "all-gather"
+    REDUCE_SCATTER = "reduce-scatter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveTimes:
+    """Raw times of one collective at one message size: the slowest rank's, in order."""
+
+    collective: Collective
+    message_bytes: int  # of the whole tensor: all ranks' parts together
+    times_s: tuple[float, ...]
+
+    @property
+    def median_s(self) -> float:
+        """Median time."""
+        return statistics.median(self.times_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkProbe:
+    """What a short probe of the links between a trial's workers took."""
+
+    backend: str  # "nccl" or "gloo"
+    rank_count: int
+    node_count: int
+    times: tuple[CollectiveTimes, ...]
 
 
 def slowest(costs: Sequence[CheckpointCost]) -> CheckpointCost | None:

@@ -10,7 +10,7 @@ import statistics
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trials.extras import CheckpointCost
+from trials.extras import CheckpointCost, LinkProbe
 
 
 class Precision(StrEnum):
@@ -165,6 +165,7 @@ class Measurement:
     environment: Environment
     warnings: tuple[str, ...] = ()  # from trials.measuring.quality, in words
     checkpoint: CheckpointCost | None = None  # None where another trial of the shape has it, or a warning why
+    links: LinkProbe | None = None  # of two workers or more, by the first trial of so many
     extras_s: float = 0.0  # of trial_s, for what was measured besides the steps
 
     @property

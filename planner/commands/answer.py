@@ -14,6 +14,7 @@ from planner.bound import Binding, binding_of
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit
 from planner.estimate.peak_fraction import peak_fraction
+from planner.estimate.probe import slow_links
 from planner.exits import Exit
 from planner.options import Output
 from planner.recommend import Recommendation, recommend
@@ -107,6 +108,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
         planner_version=planner.__version__,
         notes=(*study.notes, *prices.notes),
         curves=fitted_curves(outcomes, prices.gpus, estimator),
+        slow_links=slow_links([one for one in outcomes if isinstance(one, Measurement)], prices.gpus),
         binding=_binding(outcomes, recommendation, profile, prices),
     )
 

@@ -89,6 +89,7 @@ def _runner_settings(fleet: Fleet, search: Search, flags: SweepFlags, wait_s: fl
         worker_counts={group.gpu: search.worker_count_max(group.gpu) for group in fleet.groups},
         extras=Extras(
             is_checkpoint_timed=True,
+            are_links_probed=True,
             checkpoint_directory=flags.checkpoint_directory
             and str(Path(flags.checkpoint_directory).absolute()),
         ),

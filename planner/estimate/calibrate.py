@@ -106,7 +106,7 @@ def fit_constants(
     predict_s: Callable[[Mapping[str, float]], Vector],
     measured_s: Vector,
     *,
-    noise_fraction: float,
+    noise_fraction: float | Vector,
     iterations: int = 60,
 ) -> Fit:
     """The constants that explain ``measured_s`` best without leaving their priors for little.
@@ -115,7 +115,7 @@ def fit_constants(
         priors: the constants that ``predict_s`` takes.
         predict_s: predictions of all measured points from the constants; positive.
         measured_s: what was measured, in the unit of ``predict_s``; positive, may be empty.
-        noise_fraction: relative error of a point that the formula is not expected to beat.
+        noise_fraction: relative error that the formula is not expected to beat; of all points or of each.
         iterations: cap on the number of steps.
     """
     start = unmeasured(priors)

@@ -21,7 +21,7 @@ from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, settin
 from planner.estimate.peers import Witnesses
 from planner.estimate.traced import traced_steps
 from planner.estimate.values import Basis, Estimate, Hardware
-from planner.estimate.workers import Workers, fit_workers, reduce_to_one, scaling_multiplier
+from planner.estimate.workers import Workers, fit_workers, probes_by_gpu, reduce_to_one, scaling_multiplier
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, Measurement, TrialConfig
 
@@ -56,7 +56,8 @@ def fit(
     # lines are of steps without loader workers; those with them stand for themselves
     plain = [one for one in measurements if one.config.loader_worker_count is None]
     sources = sources_of(plain, gpus, partial(traced_optimizer_s, traced))
-    starts = reduce_to_one(sources, profile)
+    probes = probes_by_gpu(measurements)
+    starts = reduce_to_one(sources, profile, probes)
     compute = fit_compute(starts, traced, witnesses, name=name, is_training=is_training)
     known = [one for one in measurements if one.config.gpu in gpus]
     by_setting: dict[Setting, list[Measurement]] = {}
@@ -67,7 +68,7 @@ def fit(
         exact={(setting, one.config): one for setting, group in by_setting.items() for one in group},
         lines={one.setting: one.line for one in sources},
         compute=compute,
-        workers=fit_workers(sources, compute, profile),
+        workers=fit_workers(sources, compute, profile, probes),
         capacity=fit_capacity(by_setting, profile, failures),
         confidence=confidence,
     )

@@ -191,15 +191,20 @@ def sources_of(
     sources = []
     for setting, group in groups.items():
         config, gpu = group[-1].config, gpus[setting.gpu]
-        hardware = Hardware(
-            gpu=gpu,
-            link=gpu.link,
-            vcpus=vcpus_used(group[-1]),
-            network_bytes_per_s=_MEASURED_NETWORK_BYTES_PER_S if gpu.link is Link.NVLINK else None,
-        )
+        hardware = hardware_measured(gpu, vcpus_used(group[-1]))
         line = fit_line(group, optimizer_s(config, hardware))
         sources.append(Source(setting=setting, line=line, hardware=hardware, config=config))
     return tuple(sources)
+
+
+def hardware_measured(gpu: Gpu, vcpus: int | None) -> Hardware:
+    """What a trial ran on: the chip with its own link, and the host's cores."""
+    return Hardware(
+        gpu=gpu,
+        link=gpu.link,
+        vcpus=vcpus,
+        network_bytes_per_s=_MEASURED_NETWORK_BYTES_PER_S if gpu.link is Link.NVLINK else None,
+    )
 
 
 def fit_line(measurements: Sequence[Measurement], expected_optimizer_s: float | None = None) -> Line:

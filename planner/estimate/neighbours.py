@@ -10,7 +10,7 @@ from catalogs.gpus import Gpu
 from planner.estimate.compute import Compute, Start, fit_compute, passage_of
 from planner.estimate.measured import sources_of
 from planner.estimate.peers import Witness, Witnesses, hear
-from planner.estimate.workers import reduce_to_one
+from planner.estimate.workers import probes_by_gpu, reduce_to_one
 from trials.trial import Measurement
 
 PairOfChips = tuple[str, str]
@@ -22,7 +22,7 @@ def witnesses_of(
     """By source and target chip, what workloads measured on both have to say."""
     found: dict[PairOfChips, list[Witness]] = {}
     for workload, measurements in peers.items():
-        starts = reduce_to_one(sources_of(measurements, gpus), None)
+        starts = reduce_to_one(sources_of(measurements, gpus), None, probes_by_gpu(measurements))
         for source_gpu in sorted({one.chip.gpu for one in starts}):
             known = [one for one in starts if one.chip.gpu == source_gpu]
             compute = fit_compute(known, {}, is_training=is_training)

@@ -1,22 +1,27 @@
 """What a short probe of a collective says about the links: their real rates, and silent fall-backs.
 
-A probe times a few message sizes over two or more workers, as nccl-tests does. It replaces the rates that
-`collectives` takes from data sheets, and names a link that is far slower than what was rented.
+A trial of two or more workers times a few message sizes, as nccl-tests does. The times correct the rates
+that `collectives` takes from data sheets (`scaling.fit_scaling`), and name a link that is far too slow.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from catalogs.gpus import DeviceKind, Gpu
 from planner.estimate.collectives import (
-    COLLECTIVE_START_S,
     Collective,
     Fabric,
     Group,
     Transport,
     bus_bytes_per_s,
+    fabric_of,
     traffic_fraction,
 )
+from planner.estimate.measured import hardware_measured, vcpus_used
+from trials.extras import LinkProbe
+from trials.trial import Measurement
 
 FALLBACK_FRACTION = 0.25  # a link that reaches less than this of what it should is named
 
@@ -36,45 +41,16 @@ class CollectiveProbe:
         return traffic_fraction(self.collective, self.group.rank_count) * size / seconds
 
 
-def calibrated(fabric: Fabric, probe: CollectiveProbe) -> Fabric:
-    """The fabric with the bandwidth and hop latency that ``probe`` measured on its bottleneck link.
-
-    Least squares of relative error through the samples, both terms non-negative; with a single size the
-    hop latency stays and the bandwidth explains the rest.
-    """
-    sizes = [float(size) for size, _ in probe.samples]
-    rounds = 2 if probe.collective is Collective.ALL_REDUCE else 1
-    is_across = probe.group.node_count > 1
-    hop = fabric.inter if is_across else fabric.intra
-    hops = rounds * ((probe.group.node_count if is_across else probe.group.rank_count) - 1)
-    fraction = traffic_fraction(probe.collective, probe.group.rank_count)
-    start_s = hops * hop.latency_s + COLLECTIVE_START_S
-    if len(set(sizes)) > 1:
-        slope_s_per_byte, start_s = _line(probe.samples)
-    else:
-        size, seconds = probe.samples[0]
-        slope_s_per_byte = max(seconds - start_s, 0.1 * seconds) / size
-    measured = replace(
-        hop,
-        bytes_per_s=fraction / slope_s_per_byte,
-        latency_s=max(start_s - COLLECTIVE_START_S, 0.0) / hops,
+def probes_of(links: LinkProbe) -> tuple[CollectiveProbe, ...]:
+    """What a trial measured, by collective."""
+    group = Group(rank_count=links.rank_count, node_count=links.node_count)
+    samples: dict[Collective, list[tuple[int, float]]] = {}
+    for one in links.times:
+        samples.setdefault(Collective(one.collective.value), []).append((one.message_bytes, one.median_s))
+    return tuple(
+        CollectiveProbe(collective=collective, group=group, samples=tuple(found))
+        for collective, found in samples.items()
     )
-    return replace(fabric, inter=measured) if is_across else replace(fabric, intra=measured)
-
-
-def _line(samples: tuple[tuple[int, float], ...]) -> tuple[float, float]:
-    """Seconds per byte (positive) and at zero bytes (non-negative), least squares of relative error."""
-    rows = [(size / seconds, 1.0 / seconds) for size, seconds in samples]
-    aa, ab, bb = (sum(row[i] * row[j] for row in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
-    a, b = sum(row[0] for row in rows), sum(row[1] for row in rows)
-    determinant = aa * bb - ab * ab
-    slope, start = (a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant
-    if start < 0:
-        return a / aa, 0.0
-    if slope <= 0:
-        size, seconds = max(samples)
-        return 0.1 * seconds / size, 0.9 * seconds  # latency hides the bandwidth: a bound, not a figure
-    return slope, start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +95,18 @@ def find_slow_link(probe: CollectiveProbe, fabric: Fabric) -> LinkFinding | None
     return LinkFinding(
         transport=transport, expected_bytes_per_s=expected, measured_bytes_per_s=measured, message=message
     )
+
+
+def slow_links(measurements: Sequence[Measurement], gpus: Mapping[str, Gpu]) -> tuple[LinkFinding, ...]:
+    """The links between GPUs that trials found far slower than the catalog's figures, each once."""
+    found: dict[tuple[str, Group], LinkFinding] = {}
+    for one in measurements:
+        gpu = gpus.get(one.config.gpu)
+        if one.links is None or gpu is None or gpu.kind is DeviceKind.CPU:
+            continue
+        fabric = fabric_of(hardware_measured(gpu, vcpus_used(one)))
+        for probe in probes_of(one.links):
+            finding = find_slow_link(probe, fabric) if probe.collective is Collective.ALL_REDUCE else None
+            if finding is not None:
+                found[gpu.name, probe.group] = finding
+    return tuple(found.values())

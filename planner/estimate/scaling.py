@@ -15,8 +15,8 @@ The step ends with the slowest of k workers: if one worker's time has a standard
 maximum is s times that of k standard normals (Blom 1958), about 1.4 s at 8 workers and 3 s at 512.
 
 S comes from `collectives` and two slowdowns (within and between nodes; 1 = as the link figures say), which a
-few measured counts calibrate: with two workers in a node and two on two nodes both are known; with one worker
-only, they keep the width of their priors, and the estimate says so.
+few measured counts calibrate, and a probe of the links alone: with two workers in a node and two on two nodes
+both are known; with one worker only, they keep the width of their priors, and the estimate says so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from statistics import NormalDist
 import numpy as np
 
 from planner.estimate.calibrate import Fit, Prior, Vector, fit_constants, log_scale_of, unmeasured
-from planner.estimate.collectives import Fabric, Group, Transport
+from planner.estimate.collectives import Collective, Fabric, Group, Transport, collective_s
+from planner.estimate.probe import CollectiveProbe
 from planner.estimate.traffic import Traffic, ddp_traffic, fsdp2_traffic, synchronisation_s
 from trials.trial import Parallelism
 
@@ -48,6 +49,14 @@ __all__ = [
 ]
 
 POINT_NOISE_FRACTION = 0.05  # of a measured step time against this formula
+PROBE_NOISE_FRACTION = 0.1
+"""Of a probed collective's time: NCCL changes protocol and channels with size, which the formula does not."""
+_RATE_FROM_BYTES = 1 << 20  # smaller messages tell the latency, which has no constant here
+_COLLECTIVES = {  # that a synchronisation is made of
+    Parallelism.SINGLE: frozenset[Collective](),
+    Parallelism.DDP: frozenset({Collective.ALL_REDUCE}),
+    Parallelism.FSDP2: frozenset({Collective.ALL_GATHER, Collective.REDUCE_SCATTER}),
+}
 
 ERROR_FLOOR = 0.05
 """Log error of a count whose traffic hardly matters: clocks, placement, the day."""
@@ -123,6 +132,7 @@ def fit_scaling(
     traffic: Traffic,
     fabric: Fabric,
     priors: Mapping[str, Prior] | None = None,
+    probes: Sequence[CollectiveProbe] = (),
 ) -> ScalingModel:
     """Scaling of one workload under one parallelism, from the counts that were measured (there may be none).
 
@@ -132,19 +142,31 @@ def fit_scaling(
         traffic: of one synchronisation.
         fabric: links of the machines that the points were measured on.
         priors: of the constants; `scaling_priors` unless given.
+        probes: of the links alone, on the same machines.
     """
     believed = dict(priors or scaling_priors(parallelism, traffic, fabric))
-    if not points:
+    messages = [
+        (one, size_bytes, seconds)
+        for one in probes
+        for size_bytes, seconds in one.samples
+        if one.collective in _COLLECTIVES[parallelism] and size_bytes >= _RATE_FROM_BYTES
+    ]
+    if not points and not messages:
         fit = unmeasured(believed)
     else:
-        measured = np.array([one.step_s for one in points])
+        measured = np.array([*(one.step_s for one in points), *(seconds for *_, seconds in messages)])
+        noises = [POINT_NOISE_FRACTION] * len(points) + [PROBE_NOISE_FRACTION] * len(messages)
 
         def predict(constants: Mapping[str, float]) -> Vector:
-            return np.array(
-                [_step_s(one.work, parallelism, traffic, one.group, fabric, constants) for one in points]
-            )
+            steps = [_step_s(one.work, parallelism, traffic, one.group, fabric, constants) for one in points]
+            links = {**constants, "traffic": 1.0}  # a probe's bytes are known
+            times = [
+                collective_s(one.collective, size_bytes, one.group, _slowed(fabric, one.group, links))
+                for one, size_bytes, _ in messages
+            ]
+            return np.array([*steps, *times])
 
-        fit = fit_constants(believed, predict, measured, noise_fraction=POINT_NOISE_FRACTION)
+        fit = fit_constants(believed, predict, measured, noise_fraction=np.array(noises))
     return ScalingModel(parallelism=parallelism, traffic=traffic, fabric=fabric, fit=fit)
 
 

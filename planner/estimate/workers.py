@@ -13,6 +13,7 @@ from planner.estimate.chips import chip_of
 from planner.estimate.collectives import Fabric, Group, fabric_of
 from planner.estimate.compute import Alone, Compute, Start
 from planner.estimate.measured import Source
+from planner.estimate.probe import CollectiveProbe, probes_of
 from planner.estimate.scaling import (
     SCORE_QUANTILES,
     ScalingModel,
@@ -23,7 +24,9 @@ from planner.estimate.scaling import (
 from planner.estimate.traffic import Traffic, ddp_traffic, fsdp2_traffic
 from planner.estimate.values import Hardware
 from trials.profile import WorkloadProfile
-from trials.trial import Parallelism, TrialConfig
+from trials.trial import Measurement, Parallelism, TrialConfig
+
+Probes = Mapping[str, Sequence[CollectiveProbe]]  # by GPU
 
 _STEPS_PER_OCTAVE = 2.0
 _FP32_BYTES = 4  # the optimizer holds fp32 parameters, and FSDP2 gathers and reduces them so
@@ -44,7 +47,7 @@ class Workers:
 
     traffic: Mapping[Parallelism, Traffic]
     models: Mapping[tuple[str, Parallelism], ScalingModel]  # by GPU, where several workers were measured
-    measured_counts: Mapping[tuple[str, Parallelism], int]  # the largest
+    measured_counts: Mapping[tuple[str, Parallelism], int]  # the largest; none where links were probed only
     _believed: dict[tuple[Parallelism, Fabric], ScalingModel] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -71,7 +74,7 @@ class Workers:
         """The fitted model of the chip, or the priors; and the largest count that was measured."""
         key = (config.gpu, config.parallelism)
         if key in self.models:
-            return self.models[key], self.measured_counts[key]
+            return self.models[key], self.measured_counts.get(key, 1)
         believed = (config.parallelism, fabric)
         if believed not in self._believed:
             self._believed[believed] = fit_scaling(
@@ -98,19 +101,32 @@ def scaling_multiplier(confidence: float) -> float:
     return float(np.interp(confidence, list(SCORE_QUANTILES), list(SCORE_QUANTILES.values())))
 
 
-def reduce_to_one(sources: Sequence[Source], profile: WorkloadProfile | None) -> tuple[Start, ...]:
+def probes_by_gpu(measurements: Sequence[Measurement]) -> Probes:
+    """The collectives that trials have timed on each chip."""
+    found: dict[str, list[CollectiveProbe]] = {}
+    for one in measurements:
+        if one.links is not None:
+            found.setdefault(one.config.gpu, []).extend(probes_of(one.links))
+    return found
+
+
+def reduce_to_one(
+    sources: Sequence[Source], profile: WorkloadProfile | None, probes: Probes
+) -> tuple[Start, ...]:
     """Measured settings as one worker would take them; those of a chip without the unit are left out."""
     traffic = _traffic(profile)
     starts = []
     for one in sources:
         chip = chip_of(one.config, one.hardware)
         if chip is not None:
-            starts.append(Start(one, chip, _synchronisation_s(one, traffic)))
+            starts.append(Start(one, chip, _synchronisation_s(one, traffic, probes)))
     return tuple(starts)
 
 
-def fit_workers(sources: Sequence[Source], compute: Compute, profile: WorkloadProfile | None) -> Workers:
-    """Scaling models of the chips that several workers were measured on."""
+def fit_workers(
+    sources: Sequence[Source], compute: Compute, profile: WorkloadProfile | None, probes: Probes
+) -> Workers:
+    """Scaling models of the chips that several workers were measured on, or the links between them."""
     traffic = _traffic(profile)
     groups: dict[tuple[str, Parallelism], list[Source]] = {}
     for one in sources:
@@ -119,10 +135,19 @@ def fit_workers(sources: Sequence[Source], compute: Compute, profile: WorkloadPr
     singles = tuple(one for one in compute.starts if one.source.setting.gpu_count == 1)
     alone = replace(compute, starts=singles, _ways={})  # what it remembers is of all starts
     models = {}
-    for key, group in groups.items():
-        points = [point for one in group for point in _points(one, alone)]
-        if points:
-            models[key] = fit_scaling(points, key[1], traffic[key[1]], fabric_of(group[0].hardware))
+    hardware = {one.setting.gpu: one.hardware for one in sources}
+    probed = [(gpu, parallelism) for gpu in probes if gpu in hardware for parallelism in traffic]
+    for key in dict.fromkeys([*groups, *probed]):
+        gpu, parallelism = key
+        points = [point for one in groups.get(key, ()) for point in _points(one, alone)]
+        if points or gpu in probes:
+            models[key] = fit_scaling(
+                points,
+                parallelism,
+                traffic[parallelism],
+                fabric_of(hardware[gpu]),
+                probes=probes.get(gpu, ()),
+            )
     counts = {key: max(one.setting.gpu_count for one in group) for key, group in groups.items()}
     return Workers(traffic=traffic, models=models, measured_counts=counts)
 
@@ -146,8 +171,8 @@ def _points(source: Source, alone: Compute) -> list[ScalingPoint]:
     return points
 
 
-def _synchronisation_s(source: Source, traffic: Mapping[Parallelism, Traffic]) -> float:
-    """Exposed synchronisation per micro batch of a measured setting, by the link's figures.
+def _synchronisation_s(source: Source, traffic: Mapping[Parallelism, Traffic], probes: Probes) -> float:
+    """Exposed synchronisation per micro batch of a measured setting, by the link's figures and its probe.
 
     DDP pays it once per step, so the line already holds it in its fixed part where several accumulation
     counts were measured.
@@ -158,7 +183,9 @@ def _synchronisation_s(source: Source, traffic: Mapping[Parallelism, Traffic]) -
     if setting.parallelism is Parallelism.DDP and len(line.accumulations) > 1:
         return 0.0
     fabric = fabric_of(source.hardware)
-    model = fit_scaling([], setting.parallelism, traffic[setting.parallelism], fabric)
+    model = fit_scaling(
+        [], setting.parallelism, traffic[setting.parallelism], fabric, probes=probes.get(setting.gpu, ())
+    )
     size, accumulation = line.micro_batch_sizes[-1], line.accumulations[-1]
     step_s = line.step_time_s(size, accumulation)
     work = WorkerStep(micro_batch_s=0.0, accumulation=accumulation, per_step_s=line.optimizer_s)

@@ -20,6 +20,7 @@ def warnings(report: Report) -> tuple[str, ...]:
     answer = report.recommendation
     found = (
         *(f"{name} was measured, but no offer in the catalog has it." for name in answer.unpriced_gpus),
+        *(one.message for one in report.slow_links),
         _stale(answer.stale_prices),
         *(f"The plan is on {note}." for note in (answer.best.notes if answer.best else ()) if "spot" in note),
         _host_bound(answer.best),

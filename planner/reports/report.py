@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from planner.bound import Binding
+from planner.estimate.probe import LinkFinding
 from planner.estimate.values import Basis, Estimate
 from planner.recommend import Recommendation
 from planner.space import Exclusion
@@ -66,6 +67,7 @@ class Report:
     planner_version: str
     notes: tuple[str, ...] = ()  # what the sweep had to say about the cluster
     curves: tuple[Curve, ...] = ()
+    slow_links: tuple[LinkFinding, ...] = ()  # between the GPUs of trials
     binding: Binding | None = None  # of the winner's configuration, else of the fastest that was measured
 
     @property

@@ -103,6 +103,7 @@ def _measurement(one: Measurement) -> dict[str, Any]:
         "phases": None if one.phases is None else phases_json(one.phases),
         "telemetry": None if one.telemetry is None else _telemetry(one.telemetry),
         "checkpoint": None if one.checkpoint is None else asdict(one.checkpoint),
+        "links": None if one.links is None else asdict(one.links),
         "extras_s": one.extras_s,
         "warnings": list(one.warnings),
         "environment": environment_json(one.environment),

@@ -6,8 +6,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras
+import torch
+
+from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras, LinkProbe
 from trials.measuring.checkpoint_cost import local_directory, measure_checkpoint_cost
+from trials.measuring.collectives import probe_links
+from trials.measuring.failures import PeerFailed
 from trials.measuring.place import Place
 from trials.measuring.step import Training
 from trials.trial import Parallelism, TrialConfig
@@ -18,6 +22,7 @@ class ExtrasFound:
     """What this rank has measured, and why something is missing."""
 
     checkpoint: CheckpointCost | None = None
+    links: LinkProbe | None = None
     warnings: tuple[str, ...] = ()
     spent_s: float = 0.0
 
@@ -27,16 +32,29 @@ def measure_extras(wanted: Extras, training: Training, config: TrialConfig, plac
     if wanted.is_nothing:
         return ExtrasFound()
     begun_s = time.perf_counter()
-    checkpoint = _checkpoint(wanted, training, config, place)
     warnings: list[str] = []
+    links = _links(wanted, config, place, warnings)
+    checkpoint = _checkpoint(wanted, training, config, place)
     if isinstance(checkpoint, CheckpointUnmeasured):
         warnings.append(f"checkpoint not timed: {checkpoint.reason}")
-    is_whole = place.largest([float(len(warnings))])[0] == 0  # the shards of all ranks, or none
+    is_unmeasured = float(isinstance(checkpoint, CheckpointUnmeasured))
+    is_whole = place.largest([is_unmeasured])[0] == 0  # the shards of all ranks, or none
     return ExtrasFound(
         checkpoint=checkpoint if isinstance(checkpoint, CheckpointCost) and is_whole else None,
+        links=links,
         warnings=tuple(warnings),
         spent_s=time.perf_counter() - begun_s,
     )
+
+
+def _links(wanted: Extras, config: TrialConfig, place: Place, warnings: list[str]) -> LinkProbe | None:
+    if not wanted.are_links_probed or place.world_size == 1:
+        return None
+    try:
+        return probe_links(place, config.node_count)
+    except (torch.OutOfMemoryError, PeerFailed):  # on all ranks together
+        warnings.append("links not probed: too little memory is free")
+        return None
 
 
 def _checkpoint(

@@ -148,6 +148,7 @@ def _measure(
         telemetry=sampler.telemetry,
         environment=read_environment(place, config.node_count),
         checkpoint=besides.checkpoint,
+        links=besides.links,
         warnings=besides.warnings,
         extras_s=besides.spent_s,
     )

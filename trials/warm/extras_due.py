@@ -19,10 +19,18 @@ def extras_due(wanted: Extras, config: TrialConfig, seen: Sequence[Measurement])
     """
     writers = _writers(config)
     is_saved = any(_writers(one.config) == writers for one in seen)
-    return replace(wanted, is_checkpoint_timed=wanted.is_checkpoint_timed and not is_saved)
+    is_probed = any(_workers(one.config) == _workers(config) for one in seen)
+    return replace(
+        wanted,
+        is_checkpoint_timed=wanted.is_checkpoint_timed and not is_saved,
+        are_links_probed=wanted.are_links_probed and config.gpu_count > 1 and not is_probed,
+    )
 
 
 def _writers(config: TrialConfig) -> tuple[int, int]:
     """Workers that save, and their nodes."""
-    is_sharded = config.parallelism is Parallelism.FSDP2
-    return (config.gpu_count, config.node_count) if is_sharded else (1, 1)
+    return _workers(config) if config.parallelism is Parallelism.FSDP2 else (1, 1)
+
+
+def _workers(config: TrialConfig) -> tuple[int, int]:
+    return config.gpu_count, config.node_count

@@ -19,9 +19,11 @@ from planner.estimate.collectives import (
     fabric_of,
     traffic_fraction,
 )
-from planner.estimate.probe import CollectiveProbe, calibrated, find_slow_link
+from planner.estimate.probe import CollectiveProbe, find_slow_link, slow_links
 from planner.estimate.values import Hardware
-from tests.builders import make_cpu, make_gpu
+from tests.builders import make_config, make_cpu, make_gpu, make_measurement
+from trials.extras import Collective as Probed
+from trials.extras import CollectiveTimes, LinkProbe
 
 FABRIC = Fabric(
     intra=Channel(transport=Transport.NVLINK, bytes_per_s=200e9, latency_s=4e-6),
@@ -130,33 +132,6 @@ def test_an_unknown_link_goes_through_host_memory_and_cpus_talk_by_gloo() -> Non
     assert fabric_of(Hardware(gpu=make_cpu(), link=Link.NONE)).intra.transport is Transport.GLOO
 
 
-@pytest.mark.parametrize("group", [NODE, Group(rank_count=2, node_count=2)])
-def test_a_probe_of_two_sizes_recovers_the_link(group: Group) -> None:
-    truth = FABRIC.at_rates(intra=0.5, inter=0.4)
-    sizes = (1 << 20, 1 << 28)
-    samples = tuple((size, collective_s(Collective.ALL_GATHER, size, group, truth)) for size in sizes)
-
-    found = calibrated(
-        FABRIC, CollectiveProbe(collective=Collective.ALL_GATHER, group=group, samples=samples)
-    )
-
-    for size in (1 << 18, 1 << 24, 1 << 30):
-        assert collective_s(Collective.ALL_GATHER, size, group, found) == pytest.approx(
-            collective_s(Collective.ALL_GATHER, size, group, truth), rel=1e-6
-        )
-
-
-def test_a_probe_of_one_size_calibrates_the_bandwidth() -> None:
-    truth = FABRIC.at_rates(intra=0.5, inter=1.0)
-    seconds = collective_s(Collective.ALL_GATHER, 1 << 28, NODE, truth)
-    probe = CollectiveProbe(collective=Collective.ALL_GATHER, group=NODE, samples=((1 << 28, seconds),))
-
-    found = calibrated(FABRIC, probe)
-
-    assert found.intra.bytes_per_s == pytest.approx(100e9, rel=0.01)
-    assert found.inter == FABRIC.inter
-
-
 def test_a_silent_fall_back_to_tcp_is_named() -> None:
     tcp = FABRIC.at_rates(intra=1.0, inter=0.02)  # 1 GB/s where 50 were promised
     seconds = collective_s(Collective.ALL_REDUCE, 1 << 28, TWO_NODES, tcp)
@@ -176,3 +151,15 @@ def test_a_link_near_its_figure_is_not_a_finding() -> None:
     probe = CollectiveProbe(collective=Collective.ALL_REDUCE, group=TWO_NODES, samples=((1 << 28, seconds),))
 
     assert find_slow_link(probe, FABRIC) is None
+
+
+def test_only_links_between_gpus_are_judged_each_once() -> None:
+    gpu, cpu = make_gpu(), make_cpu()
+    size, lost_s = 1 << 27, 10.0  # 13 MB/s
+    times = (CollectiveTimes(collective=Probed.ALL_REDUCE, message_bytes=size, times_s=(lost_s, lost_s)),)
+    links = LinkProbe(backend="nccl", rank_count=2, node_count=1, times=times)
+    on_gpu, on_cpu = (make_measurement(make_config(one.name), links=links) for one in (gpu, cpu))
+    none = make_measurement(make_config(gpu.name))
+    (finding,) = slow_links([on_gpu, on_cpu, none, on_gpu], {gpu.name: gpu, cpu.name: cpu})
+    assert "reached 0.0 of 16.0 GB/s expected of PCIe; peer access is not used" in finding.message
+    assert slow_links([on_gpu], {}) == ()

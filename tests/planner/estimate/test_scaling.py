@@ -7,7 +7,15 @@ from itertools import pairwise
 import pytest
 
 from planner.estimate.calibrate import Prior
-from planner.estimate.collectives import Channel, Fabric, Group, Transport
+from planner.estimate.collectives import (
+    Channel,
+    Collective,
+    Fabric,
+    Group,
+    Transport,
+    collective_s,
+)
+from planner.estimate.probe import CollectiveProbe
 from planner.estimate.scaling import (
     ScalingPoint,
     WorkerStep,
@@ -169,3 +177,45 @@ def test_links_other_than_the_measured_ones_can_be_asked_for() -> None:
 @pytest.mark.parametrize(("count", "expected"), [(1, 0.0), (2, 0.564), (8, 1.424), (64, 2.375)])
 def test_the_slowest_of_many_is_as_slow_as_tables_say(count: int, expected: float) -> None:
     assert expected_maximum_normal(count) == pytest.approx(expected, abs=0.05)  # Harter 1961
+
+
+def probe_of(fabric: Fabric, group: Group, collective: Collective, sizes: tuple[int, ...]) -> CollectiveProbe:
+    """Exact times of a fabric."""
+    samples = tuple((size, collective_s(collective, size, group, fabric)) for size in sizes)
+    return CollectiveProbe(collective=collective, group=group, samples=samples)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "collective", "other"),
+    [
+        (Parallelism.DDP, Collective.ALL_REDUCE, Collective.ALL_GATHER),
+        (Parallelism.FSDP2, Collective.REDUCE_SCATTER, Collective.ALL_REDUCE),
+    ],
+)
+def test_a_probe_corrects_the_rate_and_narrows_the_error(
+    parallelism: Parallelism, collective: Collective, other: Collective
+) -> None:
+    truth = ETHERNET.at_rates(intra=0.25, inter=1.0)
+    sharded = fsdp2_traffic(100_000_000, 12, bytes_per_parameter=4, bytes_per_gradient=4)
+    traffic = DDP if parallelism is Parallelism.DDP else sharded
+    sizes = (1 << 20, 1 << 24, 1 << 27)
+    probes = [probe_of(truth, PAIR, collective, sizes), probe_of(NVLINK, PAIR, other, sizes)]
+
+    believed = fit_scaling([], parallelism, traffic, ETHERNET)
+    probed = fit_scaling([], parallelism, traffic, ETHERNET, probes=probes)
+
+    expected_s = fit_scaling([], parallelism, traffic, truth).synchronisation_s(PAIR)
+    assert probed.synchronisation_s(PAIR) == pytest.approx(expected_s, rel=0.05)
+    assert believed.synchronisation_s(PAIR) < 0.5 * expected_s
+    before, after = (
+        one.fit.log_scale(lambda constants: constants["intra_slowdown"]) for one in (believed, probed)
+    )
+    assert max(after) < 0.25 * max(before)
+
+
+def test_small_messages_of_a_probe_say_nothing_of_the_rate() -> None:
+    small = probe_of(ETHERNET.at_rates(intra=0.1, inter=1.0), PAIR, Collective.ALL_REDUCE, (1 << 16,))
+
+    found = fit_scaling([], Parallelism.DDP, DDP, ETHERNET, probes=[small])
+
+    assert found.fit.constants == ddp().fit.constants
