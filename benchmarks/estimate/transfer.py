@@ -14,11 +14,12 @@ of their ratios. Rows of stratum host-bound are scored apart: no chip's figure d
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
+from typing import TypeVar
 
 import pandas as pd
 
@@ -29,7 +30,10 @@ from planner.estimate import Hardware, fit
 from planner.estimate.chips import peak_flop_per_s
 from planner.estimate.neighbours import witnesses_of
 from planner.estimate.peers import Witnesses
+from planner.plan import HOST_BOUND_FRACTION
 from trials.trial import Measurement, Precision
+
+Item = TypeVar("Item")
 
 NAMES = {
     "P4": "P4-8GB",
@@ -105,6 +109,16 @@ class Prediction:
     source: Recording
     target: Recording
     row: Row
+    host_fraction: float  # of the step on the target, that the estimator takes for the host's
+
+    @property
+    def beyond_class(self) -> str:
+        """What a plan's reader would be told of such a row, or what the estimator is not told."""
+        if "-tp" in self.target.workload and "-tp1 " not in self.target.workload:
+            return "tensor parallel (traffic that one GPU's figures do not know)"
+        if self.host_fraction >= HOST_BOUND_FRACTION:
+            return "host-bound by the estimator's own word (the report warns)"
+        return "said to be GPU-bound"
 
 
 def recordings(data: Path) -> list[Recording]:
@@ -173,7 +187,8 @@ def _from_one_gpu(
         if target.gpu == known[0].gpu or before is None:
             continue
         hardware = Hardware(gpu=gpus[target.gpu], link=gpus[target.gpu].link)
-        estimate = estimator.step_time_s(config_of(target.gpu, target.precision, target.batch), hardware)
+        config = config_of(target.gpu, target.precision, target.batch)
+        estimate = estimator.step_time_s(config, hardware)
         assert estimate is not None
         row = Row(
             group=target.workload,
@@ -182,7 +197,9 @@ def _from_one_gpu(
             below=math.log(estimate.expected / estimate.low),
             above=math.log(estimate.high / estimate.expected),
         )
-        found.append(Prediction(source=before, target=target, row=row))
+        host_fraction = estimator.host_fraction(config, hardware)
+        assert host_fraction is not None
+        found.append(Prediction(source=before, target=target, row=row, host_fraction=host_fraction))
     return found
 
 
@@ -190,10 +207,10 @@ def _measurement(one: Recording) -> Measurement:
     return measurement_of(config_of(one.gpu, one.precision, one.batch), one.step_s)
 
 
-def _grouped(rows: Iterable[Recording], key: object) -> dict[str, list[Recording]]:
-    groups: dict[str, list[Recording]] = defaultdict(list)
+def _grouped(rows: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list[Item]]:
+    groups: dict[str, list[Item]] = defaultdict(list)
     for one in rows:
-        groups[key(one)].append(one)  # type: ignore[operator]
+        groups[key(one)].append(one)
     return groups
 
 
@@ -252,6 +269,16 @@ def report(title: str, found: list[Prediction], others: Mapping[str, list[Row]])
         print(f"{'mean, ' + label:14s} {'':5s} {mean(means[label]):7.1%} {'':6s} {'':6s}   {cells}")
 
 
+def report_beyond(found: list[Prediction]) -> None:
+    """By class, how many rows there are, how large their error is, and how many are off by more than 2.5x."""
+    print(f"\n{'class':66s} {'rows':>5s} {'MAPE':>7s} {'>2.5x':>6s}  of which")
+    for name, mine in sorted(_grouped(found, lambda one: one.beyond_class).items()):
+        beyond = [one for one in mine if abs(one.row.log_error) > math.log(2.5)]
+        counts = Counter(one.target.dataset for one in beyond)
+        which = ", ".join(f"{dataset} {count}" for dataset, count in counts.most_common())
+        print(f"{name:66s} {len(mine):5d} {mape([one.row for one in mine]):7.1%} {len(beyond):6d}  {which}")
+
+
 def main() -> None:
     """Both tables."""
     data = data_directory(__doc__)
@@ -263,6 +290,7 @@ def main() -> None:
             mine = [one for one in found if one.target.stratum == stratum]
             given = "other workloads known on both GPUs" if has_peers else "chips' figures only"
             report(f"{given}, {stratum}", mine, baselines(mine, gpus))
+        report_beyond(found)
 
 
 if __name__ == "__main__":
