@@ -2,14 +2,16 @@
 
 The instances are held from the request until the end:
 
-    held = provisioning + set-up + compile and warm-up + steps + evaluations + checkpoint pauses
+    held = provisioning + set-up + start-up + compilation + steps + evaluations + checkpoint pauses
 
-and rented for that time, rounded up to the provider's billing increment. Transfer of the data set, storage
-and the sweep come on top. What is not known is not charged, and `AllInBill.not_counted` names it.
+and rented for that time, rounded up to the provider's billing increment; on spot what interruptions destroy
+comes to it (`interrupted_terms`). Transfer of the data set, storage and the sweep come on top. What is
+not known is not charged, and `AllInBill.not_counted` names it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -29,7 +31,10 @@ from planner.estimate.values import Estimate
 
 SECONDS_PER_MONTH = 730 * SECONDS_PER_HOUR
 
-__all__ = ["AllIn", "AllInBill", "all_in_bill", "bill_of", "rent_terms"]
+_RATE = "x price x instances"
+_ROUNDING_ERROR_FRACTION = 1e-9
+
+__all__ = ["AllIn", "AllInBill", "all_in_bill", "bill_of", "interrupted_terms", "rent_terms"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +53,7 @@ def all_in_bill(
     parameters: AllIn,
     egress: Sequence[EgressPrice] = (),
 ) -> AllInBill:
-    """The bill of ``training_s`` of steps on ``instance_count`` instances of ``offer``.
-
-    With parameters that only have ``provisioning_s``, the total is that of `planner.cost.run_cost`.
-    """
+    """The bill of ``training_s`` of steps on ``instance_count`` instances of ``offer``."""
     rent = rent_terms(offer, instance_count, training_s, parameters)
     return bill_of(offer, rent, _each(training_s, parameters.held_s), parameters, egress)
 
@@ -63,13 +65,13 @@ def bill_of(
     parameters: AllIn,
     egress: Sequence[EgressPrice] = (),
 ) -> AllInBill:
-    """The bill with a rent from elsewhere: of spot instances it is `SpotOutcome.terms` of planner.spot."""
+    """The bill with a rent from elsewhere, such as `interrupted_terms`; ``held_s`` is what storage lasts."""
     transfer = _transfer_term(offer, parameters, egress)
     sweep = None if parameters.sweep_usd is None else sweep_term(parameters.sweep_usd)
     rest = [
         *([transfer] if transfer else ()),
         *_storage_terms(held_s, parameters),
-        *([sweep] if sweep else ()),
+        *(_charged(sweep) if sweep else ()),
     ]
     return AllInBill(
         breakdown=Breakdown(terms=(*rent, *rest), basis=held_s.basis),
@@ -82,46 +84,103 @@ def rent_terms(
     offer: Offer, instance_count: int, training_s: Estimate, parameters: AllIn
 ) -> tuple[CostTerm, ...]:
     """The rent by what the instances do, and what started blocks add to it. Zero terms are left out."""
-    usd_per_s = hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
-    rate = "x price x instances"
-    source = f"price: {offer.source}, {offer.as_of}"
-
-    def evaluations_s(training: float) -> float:
-        return parameters.evaluation_count(training) * parameters.evaluation_s
-
-    def checkpoints_s(training: float) -> float:
-        return parameters.checkpoint_count(training) * parameters.checkpoint_stall_s
 
     def rounding_s(training: float) -> float:
         held_s = parameters.held_s(training)
         return billed_s(offer, held_s) - held_s
 
-    parts: tuple[tuple[str, Callable[[float], float], str], ...] = (
-        ("provisioning", lambda _: parameters.provisioning_s, f"boot, driver and image {rate}; {source}"),
-        ("set-up", lambda _: parameters.set_up_s, f"packages, data and joining {rate}; stated by you"),
-        ("compile", lambda _: parameters.compile_s, f"compilation {rate}; measured in a trial"),
-        ("warm-up", lambda _: parameters.warm_up_s, f"what first steps take longer {rate}; measured"),
-        ("training", lambda training: training, f"steps x step time {rate}; {source}"),
-        ("evaluation", evaluations_s, f"evaluations x time of one {rate}; stated by you"),
-        ("checkpoints", checkpoints_s, f"saves x stall of one {rate}; measured in a trial"),
-        (
-            "minimum billing unit",
-            rounding_s,
-            f"what is missing to whole blocks of {offer.billing_increment_s} s {rate}; {source}",
-        ),
+    undisturbed = undisturbed_terms(offer, instance_count, training_s, parameters)
+    usd = _each(training_s, rounding_s).scaled(hourly_usd(offer, instance_count) / SECONDS_PER_HOUR)
+    rounding = _term(
+        "minimum billing unit",
+        usd,
+        f"what is missing to whole blocks of {offer.billing_increment_s} s {_RATE}",
     )
-    terms = (_term(name, _each(training_s, part).scaled(usd_per_s), text) for name, part, text in parts)
-    return tuple(one for one in terms if any((one.low_usd, one.expected_usd, one.high_usd)))
+    return (*undisturbed, *_charged(rounding))
+
+
+def undisturbed_terms(
+    offer: Offer, instance_count: int, training_s: Estimate, parameters: AllIn
+) -> tuple[CostTerm, ...]:
+    """The rent of a run that nothing interrupts, second by second. Zero terms are left out."""
+    usd_per_s = hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
+    saves_usd = _each(
+        training_s, lambda one: parameters.checkpoint_count(one) * parameters.checkpoint_stall_s
+    ).scaled(usd_per_s)
+    parts = (
+        ("provisioning", parameters.provisioning_s, f"boot, driver and image {_RATE}; assumed unless stated"),
+        ("set-up", parameters.set_up_s, f"packages, data and joining {_RATE}; stated by you"),
+        ("start-up", parameters.start_up_s, f"building model, data and wrapper {_RATE}; measured in trials"),
+        (
+            "compilation",
+            parameters.compile_s,
+            f"what the first step takes longer {_RATE}; measured in trials",
+        ),
+        ("evaluation", parameters.evaluation_s, f"all evaluations together {_RATE}; stated by you"),
+    )
+    fixed = {name: _fixed_term(name, seconds * usd_per_s, text) for name, seconds, text in parts}
+    price = f"price: {offer.source}, {offer.as_of}"
+    training = _term("training", training_s.scaled(usd_per_s), f"steps x step time {_RATE}; {price}")
+    saves_formula = f"saves x stall of one {_RATE}; {parameters.checkpoint_source}"
+    saves = _term("checkpoints", saves_usd, saves_formula)
+    evaluation = fixed.pop("evaluation")
+    return _charged(*fixed.values(), training, evaluation, saves)
+
+
+def interrupted_terms(
+    offer: Offer,
+    instance_count: int,
+    training_s: Estimate,
+    parameters: AllIn,
+    rent_usd: Estimate,
+    rounding_s: float,
+) -> tuple[CostTerm, ...]:
+    """The terms of a rent on spot, which add up to ``rent_usd``: undisturbed, started blocks, interruptions.
+
+    Args:
+        offer: the spot instance.
+        instance_count: of them.
+        training_s: of steps.
+        parameters: with the checkpoint interval of the plan.
+        rent_usd: expected, and at the low and high end, with everything in it.
+        rounding_s: mean seconds that started blocks add, over all starts of the instances.
+    """
+    steady = undisturbed_terms(offer, instance_count, training_s, parameters)
+    rounding_usd = rounding_s * hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
+    rounding = _fixed_term(
+        "minimum billing unit",
+        rounding_usd,
+        f"half a block of {offer.billing_increment_s} s for each start, on average, {_RATE}",
+    )
+    known = (*steady, rounding)
+    lost = CostTerm(
+        name="interruptions",
+        low_usd=_rest(rent_usd.low, math.fsum(one.low_usd for one in known)),
+        expected_usd=_rest(rent_usd.expected, math.fsum(one.expected_usd for one in known)),
+        high_usd=_rest(rent_usd.high, math.fsum(one.high_usd for one in known)),
+        formula=f"restarts and work done twice (Daly 2006) {_RATE}; interval: the luck of interruptions",
+    )
+    return (*steady, *_charged(rounding, lost))
+
+
+def _rest(whole: float, known: float) -> float:
+    """What is left; not less than nothing, which the grid of the distribution may make of it."""
+    rest = whole - known
+    return rest if rest > _ROUNDING_ERROR_FRACTION * whole else 0.0
+
+
+def _charged(*terms: CostTerm) -> tuple[CostTerm, ...]:
+    return tuple(one for one in terms if one.low_usd or one.expected_usd or one.high_usd)
 
 
 def _transfer_term(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]) -> CostTerm | None:
     price = _egress_price(offer, parameters, egress)
     if price is None or parameters.data_bytes is None:
         return None
-    usd = price.usd(parameters.data_bytes * parameters.transfer_count)
+    usd = price.usd(round(parameters.data_bytes * parameters.transfer_count))
     if usd == 0:
         return None
-    times = f" x {parameters.transfer_count}" if parameters.transfer_count != 1 else ""
+    times = f" x {parameters.transfer_count:.2f} starts" if parameters.transfer_count != 1 else ""
     formula = f"size of the data set{times} x egress price of {price.provider} to {price.destination}"
     return _fixed_term("data transfer", usd, f"{formula}, less the free allowance; {price.source}")
 

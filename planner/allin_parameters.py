@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.cost import PROVISIONING_S
 from planner.errors import PlannerError
@@ -13,7 +13,7 @@ STORAGE_USD_PER_GIB_MONTH = 0.023
 Nebius) to 0.06 (CoreWeave, hot)."""
 
 _NOT_NEGATIVE = (
-    *("provisioning_s", "set_up_s", "compile_s", "warm_up_s", "evaluation_s", "checkpoint_stall_s"),
+    *("provisioning_s", "set_up_s", "start_up_s", "compile_s", "evaluation_s", "checkpoint_stall_s"),
     *("data_bytes", "transfer_count", "checkpoint_bytes", "checkpoints_kept"),
     *("storage_usd_per_gib_month", "sweep_usd"),
 )
@@ -23,22 +23,22 @@ _NOT_NEGATIVE = (
 class AllIn:
     """What the bill needs to know beyond step time and price; None and 0 are not charged.
 
-    Times are of one start of the run; a trial measures compile, warm-up and checkpoint pauses. Counts of
-    evaluations and checkpoints follow from the intervals, which are of training time.
+    Times are of one start of the run; a trial measures start-up, compilation and checkpoint pauses. The count
+    of checkpoints follows from their interval, which is of steps and evaluations.
     """
 
     provisioning_s: float = PROVISIONING_S  # boot, driver, container image
     set_up_s: float = 0.0  # packages, copying the data set, joining the cluster: measured by nobody
-    compile_s: float = 0.0  # torch.compile and lazy initialisation
-    warm_up_s: float = 0.0  # what the first steps take longer
-    evaluation_s: float = 0.0  # one pass over the validation set
-    evaluation_interval_s: float | None = None  # None: no evaluation
+    start_up_s: float = 0.0  # building model, data and wrapper
+    compile_s: float = 0.0  # what the first step takes longer: torch.compile and lazy initialisation
+    evaluation_s: float = 0.0  # all evaluations of the run together
     checkpoint_stall_s: float = 0.0  # of one save
     checkpoint_interval_s: float | None = None  # None: one checkpoint, at the end
     data_bytes: int | None = None  # of the data set; None: unknown, transfer and storage are not charged
     data_provider: str | None = None  # where it lies; None: downloading it costs nobody anything
     data_region: str | None = None
-    transfer_count: int = 1  # how often it is fetched; every restart without a shared disk fetches it again
+    transfer_count: float = 1.0  # how often it is fetched: every start of the instances fetches it again
+    checkpoint_source: str = "stated by you"  # where stall and size come from
     checkpoint_bytes: int | None = None  # of one checkpoint; None: unknown, its storage is not charged
     checkpoints_kept: int = 2
     storage_usd_per_gib_month: float | None = STORAGE_USD_PER_GIB_MONTH  # None: storage costs nothing
@@ -46,10 +46,10 @@ class AllIn:
 
     def __post_init__(self) -> None:
         """Refuse what no run can have."""
-        for name in ("evaluation_interval_s", "checkpoint_interval_s"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise PlannerError(f"{name} {value:g}: it must be more than zero")
+        if self.checkpoint_interval_s is not None and self.checkpoint_interval_s <= 0:
+            raise PlannerError(
+                f"checkpoint_interval_s {self.checkpoint_interval_s:g}: it must be more than zero"
+            )
         for name in _NOT_NEGATIVE:
             if (getattr(self, name) or 0) < 0:
                 raise PlannerError(f"{name} {getattr(self, name):g}: it must not be negative")
@@ -57,24 +57,26 @@ class AllIn:
     @property
     def start_s(self) -> float:
         """From the request of the instances to the first useful step."""
-        return self.provisioning_s + self.set_up_s + self.compile_s + self.warm_up_s
-
-    def evaluation_count(self, training_s: float) -> int:
-        """Evaluations in ``training_s`` of steps."""
-        return 0 if self.evaluation_interval_s is None else _count(training_s, self.evaluation_interval_s)
+        return self.provisioning_s + self.set_up_s + self.start_up_s + self.compile_s
 
     def checkpoint_count(self, training_s: float) -> int:
-        """Checkpoints in ``training_s`` of steps, the last one at the end."""
+        """Checkpoints in ``training_s`` of steps and their evaluations, the last one at the end."""
         if self.checkpoint_interval_s is None:
             return 1
-        return max(1, math.ceil(training_s / self.checkpoint_interval_s - 1e-9))
+        work_s = training_s + self.evaluation_s
+        return max(1, math.ceil(work_s / self.checkpoint_interval_s - 1e-9))
 
     def held_s(self, training_s: float) -> float:
         """How long the instances are held for ``training_s`` of steps."""
-        pauses_s = self.evaluation_count(training_s) * self.evaluation_s
-        pauses_s += self.checkpoint_count(training_s) * self.checkpoint_stall_s
+        pauses_s = self.evaluation_s + self.checkpoint_count(training_s) * self.checkpoint_stall_s
         return self.start_s + training_s + pauses_s
 
 
-def _count(length_s: float, interval_s: float) -> int:
-    return math.floor(length_s / interval_s + 1e-9)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What the user says of the bill, each with a default; see `AllIn` for what is charged."""
+
+    all_in: AllIn = field(default_factory=AllIn)
+    interruptions_per_hour: float | None = None  # of one spot instance, where the catalog does not know
+    checkpoint_bytes_per_s: float | None = None  # None: as measured in a trial, else assumed
+    grid_g_per_kwh: float | None = None  # CO2 equivalent where the instances stand

@@ -59,6 +59,7 @@ class Miss(StrEnum):
     TOO_SMALL = "the model does not fit its memory at any micro batch size"
     MEMORY_UNKNOWN = "nothing is known of the peak memory on it"
     SPEED_UNKNOWN = "nothing is known of the speed on it"
+    NO_HEADWAY = "interrupted so often that the run would make no headway"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

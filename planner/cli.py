@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from planner import options as given
+from planner.flag_groups import with_bill
 from planner.target import TargetFlags, check_money, parse_duration_s
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app.add_typer(catalog_app, name="catalog")
 
 
 @app.command()
+@with_bill
 def sweep(
     context: typer.Context,
     model: given.ModelFile,
@@ -57,6 +59,8 @@ def sweep(
     out: given.Out = Path("planner-report"),
     json: given.Json = False,
     submit: given.Submit = False,
+    *,
+    bill: given.BillFlags,
 ) -> None:
     """Measure your model, search, price, and say what to rent."""
     output = given.Output(storage=storage, out=out, is_json=json)
@@ -80,7 +84,9 @@ def sweep(
                 study=study,
             ),
             _target(samples, epochs, tokens, global_batch_size, budget, deadline, hour_value),
-            _pricing(catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes),
+            _pricing(
+                catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes, bill
+            ),
             output,
         )
     )
@@ -109,6 +115,7 @@ def check(model: given.ModelFile) -> None:
 
 
 @app.command()
+@with_bill
 def report(
     study: given.StudyArgument,
     budget: given.Budget = None,
@@ -130,6 +137,8 @@ def report(
     storage: given.Storage = None,
     out: given.Out = Path("planner-report"),
     json: given.Json = False,
+    *,
+    bill: given.BillFlags,
 ) -> None:
     """Price what a study measured again, for another budget, deadline or catalog. Needs no GPU."""
     from planner.commands import report as command
@@ -138,13 +147,16 @@ def report(
         command.run(
             study,
             _target(samples, epochs, tokens, global_batch_size, budget, deadline, hour_value),
-            _pricing(catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes),
+            _pricing(
+                catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes, bill
+            ),
             given.Output(storage=storage, out=out, is_json=json),
         )
     )
 
 
 @app.command()
+@with_bill
 def why(
     study: given.StudyArgument,
     gpu: given.GpuName,
@@ -164,6 +176,8 @@ def why(
     confidence: given.Confidence = 0.9,
     provisioning_minutes: given.ProvisioningMinutes = 5.0,
     storage: given.Storage = None,
+    *,
+    bill: given.BillFlags,
 ) -> None:
     """Say what would have to change for a GPU type to win: price, speed, batch, scaling or memory."""
     from planner.commands import why as command
@@ -174,7 +188,7 @@ def why(
             gpu,
             _target(samples, epochs, tokens, global_batch_size, budget, deadline, hour_value),
             _pricing(
-                catalog, price, provider, region, None, spot, reserved, confidence, provisioning_minutes
+                catalog, price, provider, region, None, spot, reserved, confidence, provisioning_minutes, bill
             ),
             given.Output(storage=storage, out=Path(), is_json=False),
         )
@@ -182,6 +196,7 @@ def why(
 
 
 @app.command()
+@with_bill
 def estimate(
     study_or_model: given.StudyOrModel,
     gpu: given.OneGpu,
@@ -199,6 +214,8 @@ def estimate(
     confidence: given.Confidence = 0.9,
     provisioning_minutes: given.ProvisioningMinutes = 5.0,
     storage: given.Storage = None,
+    *,
+    bill: given.BillFlags,
 ) -> None:
     """Predict speed and memory on one GPU type: from a study, or from a model file's trace alone."""
     from planner.commands import estimate as command
@@ -210,7 +227,7 @@ def estimate(
             gpus,
             _target(samples, epochs, tokens, global_batch_size, None, None),
             _pricing(
-                catalog, price, provider, region, None, spot, reserved, confidence, provisioning_minutes
+                catalog, price, provider, region, None, spot, reserved, confidence, provisioning_minutes, bill
             ),
             given.Output(storage=storage, out=Path(), is_json=False),
         )
@@ -218,6 +235,7 @@ def estimate(
 
 
 @app.command()
+@with_bill
 def launch_files(
     study: given.StudyArgument,
     plan: given.PlanRank = None,
@@ -232,12 +250,14 @@ def launch_files(
     confidence: given.Confidence = 0.9,
     provisioning_minutes: given.ProvisioningMinutes = 5.0,
     storage: given.Storage = None,
+    *,
+    bill: given.BillFlags,
 ) -> None:
     """Write a plan as files that start it: torchrun, Ray job, KubeRay, SkyPilot, dstack."""
     from planner.commands import launch_files as command
 
     pricing = _pricing(
-        catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes
+        catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes, bill
     )
     output = given.Output(storage=storage, out=directory, is_json=False)
     raise typer.Exit(command.run(study, plan, pricing, output, directory))
@@ -262,7 +282,7 @@ def verify(
     flags = command.VerifyFlags(
         directory=directory, log=log, is_measured=is_measured, address=address, wait=wait
     )
-    pricing = _pricing(catalog, price, None, None, None, None, True, 0.9, 5.0)
+    pricing = _pricing(catalog, price, None, None, None, None, True, 0.9, 5.0, given.BillFlags())
     raise typer.Exit(
         command.run(study, flags, pricing, given.Output(storage=storage, out=directory, is_json=json))
     )
@@ -293,7 +313,7 @@ def catalog(
         return
     from planner.commands import catalog as command
 
-    pricing = _pricing(catalog, price, provider, region, gpu, spot, reserved, 0.9, 0.0)
+    pricing = _pricing(catalog, price, provider, region, gpu, spot, reserved, 0.9, 0.0, given.BillFlags())
     raise typer.Exit(command.run(pricing, gpus))
 
 
@@ -341,6 +361,7 @@ def _pricing(
     reserved: bool,
     confidence: float,
     provisioning_minutes: float,
+    bill: given.BillFlags,
 ) -> given.Pricing:
     return given.Pricing(
         catalog=catalog,
@@ -352,4 +373,5 @@ def _pricing(
         is_reserved=reserved,
         confidence=confidence,
         provisioning_s=provisioning_minutes * 60,
+        bill=bill,
     )

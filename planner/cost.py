@@ -1,19 +1,18 @@
-"""Hours and dollars from step time and price: the only file with formulas of money.
+"""Hours, prices and the terms of a bill: what every formula of money starts from.
 
-A run holds ``instance_count`` instances from the request until the last step:
+A run holds ``instance_count`` instances for ``held_s``, at
 
-    duration_s = provisioning_s + step_count * step_time_s
-    cost_usd   = billed_s / 3600 * price_usd_per_hour * instance_count
+    billed_s / 3600 * price_usd_per_hour * instance_count
 
-where ``billed_s`` is the duration rounded up to the provider's billing increment. A bill is kept as a
-`Breakdown` of named terms, so that what a term adds is never hidden in a total.
+where ``billed_s`` is that time rounded up to the provider's billing increment. A bill is kept as a
+`Breakdown` of named terms, so that what a term adds is never hidden in a total; allin.py has the whole.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer, Pricing
@@ -26,6 +25,9 @@ PROVISIONING_S = 300.0
 """From the request of an instance until the first step, where the user does not say: boot, driver and
 container image. Five minutes is our assumption, on the careful side for a cached image; a measured value
 belongs in its place."""
+
+SWEEP = "sweep"
+"""The name of the term that no run pays: it is spent when the run begins."""
 
 _ROUNDING_SLACK = 1e-9  # so that a budget of exactly n blocks buys n blocks in floating point
 
@@ -54,51 +56,25 @@ class Breakdown:
     @property
     def total_usd(self) -> Estimate:
         """The sum of all terms."""
+        return self._sum(self.terms)
+
+    @property
+    def run_usd(self) -> Estimate:
+        """The sum of all terms but the sweep."""
+        return self._sum([one for one in self.terms if one.name != SWEEP])
+
+    def _sum(self, terms: Sequence[CostTerm]) -> Estimate:
         return Estimate(
-            low=math.fsum(one.low_usd for one in self.terms),
-            expected=math.fsum(one.expected_usd for one in self.terms),
-            high=math.fsum(one.high_usd for one in self.terms),
+            low=math.fsum(one.low_usd for one in terms),
+            expected=math.fsum(one.expected_usd for one in terms),
+            high=math.fsum(one.high_usd for one in terms),
             basis=self.basis,
         )
 
-    def plus(self, term: CostTerm) -> Breakdown:
-        """The same bill with one more term."""
-        return replace(self, terms=(*self.terms, term))
 
-
-def run_duration_s(target: Target, step_time_s: Estimate, provisioning_s: float = PROVISIONING_S) -> Estimate:
-    """Seconds from the request of the instances to the last step."""
-    return _each(step_time_s, lambda step_s: provisioning_s + target.step_count * step_s)
-
-
-def run_cost(
-    offer: Offer, instance_count: int, duration_s: Estimate, provisioning_s: float = PROVISIONING_S
-) -> Breakdown:
-    """The bill of holding ``instance_count`` instances for ``duration_s``, ``provisioning_s`` of it idle."""
-    usd_per_s = hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
-    provisioning_usd = provisioning_s * usd_per_s
-    training = _each(duration_s, lambda held_s: billed_s(offer, held_s) * usd_per_s - provisioning_usd)
-    is_rounded = offer.billing_increment_s > 1
-    rounding = f", rounded up to blocks of {offer.billing_increment_s} s" if is_rounded else ""
-    return Breakdown(
-        terms=(
-            CostTerm(
-                name="provisioning",
-                low_usd=provisioning_usd,
-                expected_usd=provisioning_usd,
-                high_usd=provisioning_usd,
-                formula="time until the first step x price x instances",
-            ),
-            CostTerm(
-                name="training",
-                low_usd=training.low,
-                expected_usd=training.expected,
-                high_usd=training.high,
-                formula=f"steps x step time x price x instances{rounding}",
-            ),
-        ),
-        basis=duration_s.basis,
-    )
+def training_s(target: Target, step_time_s: Estimate) -> Estimate:
+    """Seconds of all optimizer steps, and of nothing else."""
+    return step_time_s.scaled(float(target.step_count))
 
 
 def with_waiting(cost_usd: Estimate, duration_s: Estimate, hour_value_usd: float | None) -> Estimate:
@@ -115,7 +91,7 @@ def with_waiting(cost_usd: Estimate, duration_s: Estimate, hour_value_usd: float
 def sweep_term(spent_usd: float) -> CostTerm:
     """What the trials cost, as a term of the bill: spent already, so it has no interval."""
     return CostTerm(
-        name="sweep",
+        name=SWEEP,
         low_usd=spent_usd,
         expected_usd=spent_usd,
         high_usd=spent_usd,
@@ -139,11 +115,14 @@ def samples_within(
     offer: Offer,
     instance_count: int,
     step_time_s: float,
-    provisioning_s: float = PROVISIONING_S,
+    start_s: float = PROVISIONING_S,
     *,
     spent_usd: float = 0.0,
 ) -> int:
-    """The most samples that budget and deadline leave room for at ``step_time_s`` a step; 0 when none."""
+    """The most samples that budget and deadline leave room for at ``step_time_s`` a step; 0 when none.
+
+    ``start_s`` is what the instances are held besides the steps, ``spent_usd`` what is paid besides the rent.
+    """
     held_s = math.inf
     if target.deadline_s is not None:
         held_s = target.deadline_s
@@ -153,7 +132,7 @@ def samples_within(
         held_s = min(held_s, blocks * offer.billing_increment_s)
     if math.isinf(held_s):
         return target.samples
-    steps = math.floor((held_s - provisioning_s) / step_time_s + _ROUNDING_SLACK)
+    steps = math.floor((held_s - start_s) / step_time_s + _ROUNDING_SLACK)
     return max(0, min(target.samples, steps * target.global_batch_size))
 
 
@@ -176,13 +155,3 @@ def device_usd_per_hour(offers: Iterable[Offer], gpu: Gpu, vcpus: int | None = N
 def held_usd(held_s: float, device_count: int, usd_per_hour: float | None) -> float | None:
     """Cost of holding ``device_count`` devices (GPUs, or CPU machines); None when they have no price."""
     return None if usd_per_hour is None else held_s / SECONDS_PER_HOUR * device_count * usd_per_hour
-
-
-def _each(estimate: Estimate, formula: Callable[[float], float]) -> Estimate:
-    """A rising ``formula`` of the low, expected and high end."""
-    return Estimate(
-        low=formula(estimate.low),
-        expected=formula(estimate.expected),
-        high=formula(estimate.high),
-        basis=estimate.basis,
-    )

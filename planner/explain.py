@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalogs.gpus import DeviceKind
-from planner.cost import samples_within
-from planner.plan import Plan, Terms, is_tied
+from planner.cost import SECONDS_PER_HOUR, billed_s, samples_within, training_s
+from planner.plan import Plan, is_tied
+from planner.price_run import Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class Comparison:
     speed_ratio: float | None  # runner-up's throughput over the winner's
     price_ratio: float | None  # runner-up's hourly price over the winner's
     is_tie: bool
-    passed_over_count: int  # cheaper in expectation, but outside a limit at the high end
+    passed_over_count: int  # cheaper in expectation, but outside a limit at the high end or of unknown cost
     passed_over: Plan | None  # the cheapest of them
 
 
@@ -42,7 +43,7 @@ class Shortfall:
 
 def compare(ranked: Sequence[Plan], winner: Plan) -> Comparison:
     """The winner beside the next different choice within the limits, or outside them if there is none."""
-    passed_over = [one for one in ranked[: winner.rank - 1] if not one.is_within_limits]
+    passed_over = list(ranked[: winner.rank - 1])  # each is outside a limit, or of unknown cost
     others = [one for one in ranked if one.rank > winner.rank and devices_of(one) != devices_of(winner)]
     runner_up = next((one for one in others if one.is_within_limits), None) or next(iter(others), None)
     return Comparison(
@@ -73,11 +74,16 @@ def shortfall(plan: Plan, terms: Terms) -> Shortfall:
             plan.offer,
             plan.instance_count,
             plan.step_time_s.high,
-            terms.provisioning_s,
-            spent_usd=terms.sweep_usd or 0.0,
+            plan.held_s.high - training_s(terms.target, plan.step_time_s).high,
+            spent_usd=plan.total_usd.high - _rent_usd(plan),
         ),
         is_within_at_expected=_is_expected_within(plan, terms),
     )
+
+
+def _rent_usd(plan: Plan) -> float:
+    """Of the instances, at the high end of the time that they are held."""
+    return billed_s(plan.offer, plan.held_s.high) / SECONDS_PER_HOUR * plan.price_usd_per_hour
 
 
 def devices_of(plan: Plan) -> tuple[str, int]:

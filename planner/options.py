@@ -25,6 +25,20 @@ class SweepFlags:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BillFlags:
+    """What the user says of the bill beside the price; None where nothing was said."""
+
+    setup_minutes: float = 0.0
+    evaluation_minutes: float = 0.0
+    data_gib: float | None = None
+    data_from: str | None = None
+    storage_price: float | None = None
+    checkpoint_gib_per_s: float | None = None
+    interruptions_per_hour: float | None = None
+    grid_g_per_kwh: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
     """What may be rented, and at which prices, as the user gave it."""
 
@@ -37,6 +51,7 @@ class Pricing:
     is_reserved: bool
     confidence: float
     provisioning_s: float
+    bill: BillFlags = BillFlags()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +110,54 @@ Reserved = Annotated[
 ]
 Confidence = Annotated[float, typer.Option(help="Of the intervals; limits are checked at the high end.")]
 ProvisioningMinutes = Annotated[float, typer.Option(help="From requesting an instance until its first step.")]
+_BILL = "What comes to the rent"
+SetupMinutes = Annotated[
+    float,
+    typer.Option(help="At each start: packages, data, joining the cluster.", rich_help_panel=_BILL),
+]
+EvaluationMinutes = Annotated[
+    float, typer.Option(help="All evaluations of the run together.", rich_help_panel=_BILL)
+]
+DataGib = Annotated[
+    float | None,
+    typer.Option(help="Size of the data set.", show_default="not charged", rich_help_panel=_BILL),
+]
+DataFrom = Annotated[
+    str | None,
+    typer.Option(
+        help="Where it lies: aws, or aws/us-east-1. Fetching it is charged at that provider's egress price.",
+        show_default="where fetching is free",
+        rich_help_panel=_BILL,
+    ),
+]
+StoragePrice = Annotated[
+    float | None,
+    typer.Option(
+        help="US dollars per GiB and month, for data and checkpoints.",
+        show_default="0.023",
+        rich_help_panel=_BILL,
+    ),
+]
+CheckpointGibPerS = Annotated[
+    float | None,
+    typer.Option(
+        help="Speed at which checkpoints are saved.",
+        show_default="as measured, else 0.5",
+        rich_help_panel=_BILL,
+    ),
+]
+InterruptionsPerHour = Annotated[
+    float | None,
+    typer.Option(
+        help="Of one spot instance, where the catalog does not know.",
+        show_default="unknown",
+        rich_help_panel=_BILL,
+    ),
+]
+GridGPerKwh = Annotated[
+    float | None,
+    typer.Option(help="Grams of CO2 per kWh there.", show_default="no CO2", rich_help_panel=_BILL),
+]
 Storage = Annotated[
     str | None,
     typer.Option(

@@ -7,20 +7,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from catalogs.gpus import DeviceKind, Gpu, Link
-from catalogs.offers import Offer, Pricing
-from planner.candidates import Measured, NoChoice, Place
+from catalogs.offers import Offer
+from planner.allin import AllInBill
+from planner.candidates import Measured, Miss, NoChoice, Place
 from planner.choose import Choice, Chooser
-from planner.cost import Breakdown, hourly_usd, run_cost, run_duration_s, sweep_term, with_waiting
+from planner.cost import Breakdown, hourly_usd, with_waiting
+from planner.energy import Energy
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.filters import Filters
-from planner.target import Target
+from planner.price_run import PricedRun, Pricer, SpotRun, Terms
+from planner.spot.job import Saving
 from planner.ties import NEGLIGIBLE_FRACTION, is_same_within
 from trials.trial import TrialConfig
+
+__all__ = ["Plan", "Terms", "filtered", "hardware_of", "is_tied", "plans_of"]
 
 INSTANCE_COUNTS = (1, 2, 4, 8)
 CPU_INSTANCE_COUNTS = (1,)  # CPU instances come in every size: more cores means a larger one, not several
 
-SPOT_NOTE = "spot: the price can move and the instance can be taken away; interruptions are not in this cost"
 HOST_BOUND_FRACTION = 0.5  # from which the host takes longer than the GPU
 CPU_NOTE = "no GPU: the worker processes share the instance's vCPUs"
 
@@ -30,7 +34,8 @@ class Plan:
     """What to rent, how to configure it, and what comes of it.
 
     ``cost_usd`` is the run's bill; ``total_usd`` has the sweep in it and is what the budget must cover. The
-    limits are held against the high ends. ``is_tied_with_best`` means: cannot be told apart from the best.
+    limits are held against the high ends, on spot the deadline against the chance of missing it.
+    ``is_tied_with_best`` means: cannot be told apart from the best.
     """
 
     rank: int  # from 1, by expected weighed_usd
@@ -40,11 +45,16 @@ class Plan:
     hardware: Hardware
     step_time_s: Estimate
     throughput_per_s: Estimate  # samples
-    duration_s: Estimate
+    duration_s: Estimate  # from the first request to the end
+    held_s: Estimate  # that the instances are held for: less than that where spot capacity is waited for
     cost_usd: Estimate
     weighed_usd: Estimate  # cost_usd, and the waiting where an hour of it has a value
     total_usd: Estimate
-    breakdown: Breakdown  # adds up to total_usd
+    bill: AllInBill  # adds up to total_usd
+    checkpoint_interval_s: float
+    saving: Saving
+    spot: SpotRun | None  # None on demand
+    energy: Energy | None  # None where no power was measured
     peak_memory_bytes: Estimate  # of one worker; its high end was held against memory_bytes
     memory_bytes: int  # that one worker has
     is_within_budget: bool
@@ -63,6 +73,16 @@ class Plan:
     def basis(self) -> Basis:
         """What the step time rests on."""
         return self.step_time_s.basis
+
+    @property
+    def breakdown(self) -> Breakdown:
+        """Terms that add up to ``total_usd``."""
+        return self.bill.breakdown
+
+    @property
+    def is_cost_known(self) -> bool:
+        """False on a spot instance of which nobody knows how often it is interrupted."""
+        return self.spot is None or self.spot.is_rate_known
 
     @property
     def is_within_limits(self) -> bool:
@@ -85,15 +105,6 @@ class Plan:
         return 1.0 - self.peak_memory_bytes.high / self.memory_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What holds for all plans alike."""
-
-    target: Target
-    provisioning_s: float
-    sweep_usd: float | None  # spent on trials; None where their devices have no price
-
-
 def is_tied(one: Plan, other: Plan) -> bool:
     """Whether the costs of two plans cannot be told apart.
 
@@ -105,20 +116,31 @@ def is_tied(one: Plan, other: Plan) -> bool:
     return is_same_within(one.weighed_usd, other.weighed_usd)
 
 
-def repriced(plan: Plan, terms: Terms, *, price_factor: float = 1.0, step_factor: float = 1.0) -> Plan:
-    """The plan as it would be at another price or speed, all else equal. Its rank stays."""
+def repriced(
+    plan: Plan, pricer: Pricer, *, price_factor: float = 1.0, step_factor: float = 1.0
+) -> Plan | None:
+    """The plan as it would be at another price or speed, all else equal; its rank stays.
+
+    None where interruptions would let it make no headway.
+    """
     offer = replace(plan.offer, price_usd_per_hour=plan.offer.price_usd_per_hour * price_factor)
+    step_time_s = plan.step_time_s.scaled(step_factor)
+    run = pricer.price(offer, plan.instance_count, plan.config, step_time_s)
+    if run is None:
+        return None
     choice = Choice(
         config=plan.config,
-        step_time_s=plan.step_time_s.scaled(step_factor),
+        step_time_s=step_time_s,
         peak_memory_bytes=plan.peak_memory_bytes,
         memory_bytes=plan.memory_bytes,
         tied=plan.tied_configs,
     )
-    return replace(_plan(offer, plan.instance_count, plan.hardware, choice, terms), rank=plan.rank)
+    return replace(
+        _plan(offer, plan.instance_count, plan.hardware, choice, run, pricer.terms), rank=plan.rank
+    )
 
 
-def plans_of(offer: Offer, gpu: Gpu, chooser: Chooser, terms: Terms) -> Iterator[Plan | NoChoice]:
+def plans_of(offer: Offer, gpu: Gpu, chooser: Chooser, pricer: Pricer) -> Iterator[Plan | NoChoice]:
     """A plan, or why there is none, for every instance count."""
     counts = CPU_INSTANCE_COUNTS if gpu.kind is DeviceKind.CPU else INSTANCE_COUNTS
     for instance_count in counts:
@@ -127,7 +149,11 @@ def plans_of(offer: Offer, gpu: Gpu, chooser: Chooser, terms: Terms) -> Iterator
         if isinstance(choice, NoChoice):
             yield choice
         else:
-            yield _plan(offer, instance_count, place.hardware, choice, terms)
+            run = pricer.price(offer, instance_count, choice.config, choice.step_time_s)
+            if run is None:
+                yield NoChoice(miss=Miss.NO_HEADWAY)
+            else:
+                yield _plan(offer, instance_count, place.hardware, choice, run, pricer.terms)
 
 
 def filtered(
@@ -170,18 +196,11 @@ def _place(offer: Offer, gpu: Gpu, instance_count: int, measured: Measured) -> P
     )
 
 
-def _plan(offer: Offer, instance_count: int, hardware: Hardware, choice: Choice, terms: Terms) -> Plan:
+def _plan(
+    offer: Offer, instance_count: int, hardware: Hardware, choice: Choice, run: PricedRun, terms: Terms
+) -> Plan:
     target = terms.target
-    duration_s = run_duration_s(target, choice.step_time_s, terms.provisioning_s)
-    bill = run_cost(offer, instance_count, duration_s, terms.provisioning_s)
-    cost_usd = bill.total_usd
-    if terms.sweep_usd is not None:
-        bill = bill.plus(sweep_term(terms.sweep_usd))
-    total_usd = bill.total_usd
-    notes = (
-        *((SPOT_NOTE,) if offer.pricing is Pricing.SPOT else ()),
-        *((CPU_NOTE,) if hardware.gpu.kind is DeviceKind.CPU else ()),
-    )
+    total_usd = run.bill.breakdown.total_usd
     return Plan(
         rank=0,
         offer=offer,
@@ -190,17 +209,31 @@ def _plan(offer: Offer, instance_count: int, hardware: Hardware, choice: Choice,
         hardware=hardware,
         step_time_s=choice.step_time_s,
         throughput_per_s=choice.step_time_s.inverse(float(target.global_batch_size)),
-        duration_s=duration_s,
-        cost_usd=cost_usd,
-        weighed_usd=with_waiting(cost_usd, duration_s, target.hour_value_usd),
+        duration_s=run.duration_s,
+        held_s=run.held_s,
+        cost_usd=run.bill.breakdown.run_usd,
+        weighed_usd=with_waiting(run.bill.breakdown.run_usd, run.duration_s, target.hour_value_usd),
         total_usd=total_usd,
-        breakdown=bill,
+        bill=run.bill,
+        checkpoint_interval_s=run.checkpoint_interval_s,
+        saving=run.saving,
+        spot=run.spot,
+        energy=run.energy,
         peak_memory_bytes=choice.peak_memory_bytes,
         memory_bytes=choice.memory_bytes,
         is_within_budget=target.budget_usd is None or total_usd.high <= target.budget_usd,
-        is_within_deadline=target.deadline_s is None or duration_s.high <= target.deadline_s,
+        is_within_deadline=_is_within_deadline(run, terms),
         is_tied_with_best=False,
         tied_configs=choice.tied,
-        notes=notes,
+        notes=(CPU_NOTE,) if hardware.gpu.kind is DeviceKind.CPU else (),
         host_fraction=choice.host_fraction,
     )
+
+
+def _is_within_deadline(run: PricedRun, terms: Terms) -> bool:
+    deadline_s = terms.target.deadline_s
+    if deadline_s is None:
+        return True
+    if run.spot is not None and run.spot.miss_probability is not None:
+        return run.spot.miss_probability <= terms.tail_fraction
+    return run.duration_s.high <= deadline_s

@@ -11,15 +11,18 @@ from functools import partial
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer, Pricing
 from catalogs.refresh import is_stale
+from planner.allin_parameters import Stated
 from planner.candidates import Candidates, ConfigsFor, Miss, NoChoice, StepEstimator, measured_in
 from planner.choose import Chooser
-from planner.cost import PROVISIONING_S
 from planner.explain import Comparison, Shortfall, compare, nearest_plan, shortfall
 from planner.filters import Filters
-from planner.plan import Plan, Terms, filtered, is_tied, plans_of, repriced
+from planner.plan import Plan, filtered, is_tied, plans_of, repriced
+from planner.price_run import Pricer, Terms
+from planner.renting import policies_for, with_break_even
 from planner.rule_out import rule_out
 from planner.sensitivity import Sensitivity, sensitivities
 from planner.settle import UsefulTrial, settling_trials
+from planner.spot.policy import PolicyChoice
 from planner.target import Target
 from planner.time_value import TimeValue, best_by_hour_value
 from trials.profile import WorkloadProfile
@@ -58,23 +61,23 @@ class StalePrices:
 class Recommendation:
     """The answer: what to rent, what else there is, and how sure that is.
 
-    ``plans`` has the best configuration of every offer and instance count, cheapest first. ``winner`` is
-    the cheapest one within budget and deadline at the high end of its interval; without one, ``nearest``
-    and ``shortfall`` say what would have to give, or ``least_memory`` what memory would be needed when not
-    even one plan exists.
+    ``plans`` has the best configuration of every offer and instance count, cheapest first. ``winner`` is the
+    cheapest one within budget and deadline at the high end of its interval, and a spot instance of unknown
+    interruptions only where nothing else is. Without one, ``nearest`` and ``shortfall`` say what would have
+    to give, or ``least_memory`` what memory would be needed when not even one plan exists.
     """
 
     terms: Terms
     target: Target
     confidence: float
     filters: Filters
-    provisioning_s: float
     sweep_usd: float | None  # spent on trials so far; None where their devices have no price
     plans: tuple[Plan, ...]
     winner: Plan | None
     nearest: Plan | None
     shortfall: Shortfall | None
     comparison: Comparison | None
+    policies: PolicyChoice | None  # ways to rent the best plan's instances; None with only one
     frontier: tuple[Plan, ...]  # no other plan is both cheaper and faster; fastest first
     time_values: tuple[TimeValue, ...]  # which plan within the limits is best, by what an hour is worth
     sensitivities: tuple[Sensitivity, ...]  # of the winner
@@ -124,7 +127,7 @@ def recommend(
     today: date,
     filters: Filters | None = None,
     confidence: float = 0.9,
-    provisioning_s: float = PROVISIONING_S,
+    stated: Stated | None = None,
     sweep_usd: float | None = None,
 ) -> Recommendation:
     """Price every offer with its best configuration, rank by expected cost, and explain.
@@ -140,11 +143,18 @@ def recommend(
         today: prices are aged against it.
         filters: what may be rented.
         confidence: of the intervals; limits are checked at their high ends.
-        provisioning_s: from the request of an instance to the first step.
+        stated: what the user says of the bill; the trials' start-up, checkpoints and power come to it.
         sweep_usd: spent on trials, counted against the budget; None where it is unknown.
     """
     filters = filters or Filters()
-    terms = Terms(target=target, provisioning_s=provisioning_s, sweep_usd=sweep_usd)
+    terms = Terms(
+        target=target,
+        profile=profile,
+        stated=stated or Stated(),
+        sweep_usd=sweep_usd,
+        measurements=tuple(one for one in outcomes if isinstance(one, Measurement)),
+        confidence=confidence,
+    )
     cpus = frozenset(name for name, gpu in gpus.items() if gpu.kind is DeviceKind.CPU)
     candidates = Candidates(
         target=target,
@@ -155,28 +165,35 @@ def recommend(
         measured=measured_in(outcomes),
     )
     kept, left_out = filtered(offers, gpus, filters)
-    found, too_small = _all_plans(kept, gpus, Chooser(candidates=candidates), terms, left_out)
-    plans = _ranked(found)
-    winner = next((one for one in plans if one.is_within_limits), None)
+    pricer = Pricer(terms)
+    found, too_small = _all_plans(kept, gpus, Chooser(candidates=candidates), pricer, left_out)
+    plans = with_break_even(_ranked(found))
+    within = [one for one in plans if one.is_within_limits]
+    winner = next((one for one in within if one.is_cost_known), next(iter(within), None))
     nearest = None if winner else nearest_plan(plans, terms)
     plans, winner, nearest = _with_ties(plans, winner, nearest)
+    best = winner or nearest
+    # what an instance of unknown interruptions costs is not known, so it is no rival to what is known
+    rivals = [one for one in plans if one.is_cost_known] if best and best.is_cost_known else plans
     measured_gpus = frozenset(one.config.gpu for one in outcomes if isinstance(one, Measurement))
     return Recommendation(
         terms=terms,
         target=target,
         confidence=confidence,
         filters=filters,
-        provisioning_s=provisioning_s,
         sweep_usd=sweep_usd,
         plans=plans,
         winner=winner,
         nearest=nearest,
         shortfall=shortfall(nearest, terms) if nearest else None,
         comparison=compare(plans, winner) if winner else None,
+        policies=policies_for(best, kept, pricer) if best else None,
         frontier=_frontier(plans),
-        time_values=best_by_hour_value(one for one in plans if one.is_within_limits),
-        sensitivities=sensitivities(plans, winner, partial(repriced, terms=terms), today) if winner else (),
-        settling=settling_trials(plans, winner, measured_gpus, terms, confidence),
+        time_values=best_by_hour_value(one for one in rivals if one.is_within_limits),
+        sensitivities=sensitivities(rivals, winner, partial(repriced, pricer=pricer), today)
+        if winner
+        else (),
+        settling=settling_trials(rivals, winner, measured_gpus, terms, confidence),
         is_gpu_measured=any(name in gpus and name not in cpus for name in measured_gpus),
         measured_gpus=tuple(sorted(measured_gpus)),
         unpriced_gpus=tuple(sorted(measured_gpus - {one.gpu for one in offers})),
@@ -193,14 +210,14 @@ def _all_plans(
     offers: Iterable[Offer],
     gpus: Mapping[str, Gpu],
     chooser: Chooser,
-    terms: Terms,
+    pricer: Pricer,
     left_out: Counter[tuple[str, str]],
 ) -> tuple[list[Plan], dict[str, NoChoice]]:
     """All plans, and by device the miss nearest to fitting; counts offers without a plan in ``left_out``."""
     plans: list[Plan] = []
     too_small: dict[str, NoChoice] = {}
     for offer in offers:
-        results = list(plans_of(offer, gpus[offer.gpu], chooser, terms))
+        results = list(plans_of(offer, gpus[offer.gpu], chooser, pricer))
         mine = [one for one in results if isinstance(one, Plan)]
         plans.extend(mine)
         misses = [one for one in results if isinstance(one, NoChoice)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import optuna
@@ -19,10 +19,12 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer
 from planner.acquisition import GAIN_FLOOR_FRACTION, Candidate, Choice, choose
-from planner.cost import PROVISIONING_S, SECONDS_PER_HOUR, held_usd, run_cost, run_duration_s
+from planner.allin_parameters import Stated
+from planner.cost import SECONDS_PER_HOUR, held_usd
 from planner.estimate import Estimate, Estimator, Hardware, fit
 from planner.estimate.loading import loader_variants
 from planner.plan import hardware_of
+from planner.price_run import Pricer, Terms
 from planner.rule_out import rule_out
 from planner.store import Study
 from planner.target import Target
@@ -45,7 +47,7 @@ class Market:
     groups: tuple[DeviceGroup, ...]
     usd_per_hour: Mapping[str, float | None]  # of one device at hand (a GPU, or the CPU machine), by GPU name
     confidence: float = 0.9
-    provisioning_s: float = PROVISIONING_S
+    stated: Stated = field(default_factory=Stated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,7 @@ class Search:
         self._profile = profile
         self._trials = study.trials()
         self._estimator: Estimator | None = None
+        self._pricer: Pricer | None = None
 
     @property
     def estimator(self) -> Estimator:
@@ -83,6 +86,22 @@ class Search:
                 confidence=self._market.confidence,
             )
         return self._estimator
+
+    @property
+    def pricer(self) -> Pricer:
+        """Of target runs, with what trials measured besides steps; the sweep's own cost is left out."""
+        if self._pricer is None:
+            outcomes = [one.outcome for one in self._trials]
+            terms = Terms(
+                target=self._market.target,
+                profile=self._profile,
+                stated=self._market.stated,
+                sweep_usd=None,
+                measurements=tuple(one for one in outcomes if isinstance(one, Measurement)),
+                confidence=self._market.confidence,
+            )
+            self._pricer = Pricer(terms, has_luck=False)
+        return self._pricer
 
     def settle(self) -> int:
         """End the trials that a killed sweep left running; the number that had no outcome yet."""
@@ -152,7 +171,7 @@ class Search:
         cost_usd = self.trial_cost_usd(outcome.config, held_s)
         self._study.save(proposal.optuna_trial, outcome, cost_usd, _violation(outcome, proposal.candidate))
         self._trials = self._study.trials()
-        self._estimator = None
+        self._estimator = self._pricer = None
         self._study.close(proposal.optuna_trial.number, outcome, self._value(outcome))
 
     def candidates(self) -> tuple[Candidate, ...]:
@@ -198,16 +217,14 @@ class Search:
         step = self.estimator.step_time_s(config, self._hardware_at_hand(config))
         if step is None:
             return None
-        return run_duration_s(self._market.target, step).scaled(config.gpu_count / SECONDS_PER_HOUR)
+        return self.pricer.held_s(config, step).scaled(config.gpu_count / SECONDS_PER_HOUR)
 
     def _offer_cost(self, offer: Offer, config: TrialConfig) -> Estimate | None:
         hardware = hardware_of(offer, self._market.gpus[offer.gpu], config.node_count)
         step = self.estimator.step_time_s(config, hardware)
         if step is None:
             return None
-        idle_s = self._market.provisioning_s
-        duration_s = run_duration_s(self._market.target, step, idle_s)
-        return run_cost(offer, config.node_count, duration_s, idle_s).total_usd
+        return self.pricer.run_usd(offer, config.node_count, config, step)
 
     def _value(self, outcome: Outcome | None) -> float | None:
         if not isinstance(outcome, Measurement):

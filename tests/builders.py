@@ -13,6 +13,7 @@ from typing import Any
 
 from catalogs.gpus import DeviceKind, Gpu, Link
 from catalogs.offers import Offer, Pricing
+from planner.allin_parameters import AllIn, Stated
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.target import Target
 from trials.profile import Adapter, Operation, OperationClass, TargetHint, Trace, WorkloadProfile
@@ -112,6 +113,12 @@ def make_target(**changes: Any) -> Target:
     """32,000 samples in batches of 32: a thousand steps."""
     figures: dict[str, Any] = {"samples": 32_000, "global_batch_size": 32, "budget_usd": 500.0}
     return Target(**{**figures, **changes})
+
+
+def make_stated(**changes: Any) -> Stated:
+    """A bill of steps and what trials measured: no provisioning, no storage, and saving takes no time."""
+    all_in = AllIn(**{"provisioning_s": 0.0, "storage_usd_per_gib_month": None, **changes})
+    return Stated(all_in=all_in, checkpoint_bytes_per_s=1e30)
 
 
 def make_environment(**changes: Any) -> Environment:

@@ -27,11 +27,11 @@ from planner.estimate.values import Basis, Estimate
 from planner.spot.history import replacement_wait_s
 from planner.spot.interval import best_interval_s
 from planner.spot.job import Restart, Saving, SpotJob
-from planner.spot.outcome import wait_cases
+from planner.spot.outcome import with_waits
 from planner.spot.policy import Policy, compare_policies, fallback_interval_s
 from planner.spot.segments import means
 from planner.spot.simulation import Run, run_on_spot, run_with_fallback
-from planner.spot.spread import held_spread, quantile_s, wall_spread
+from planner.spot.spread import held_spread, quantile_s, spread_of, wall_spread
 
 HOUR_S = 3600.0
 POOL_TARGET = 32
@@ -126,12 +126,9 @@ def coverage(known: Pool, played: Pool, case: Case, runs: int) -> tuple[float, f
     """Share of replays within 90% intervals: billed, wall with the waits as known, wall as we state it."""
     job = job_in(known, case)
     interval_s = best_interval_s(job)
-    held = ((1.0, held_spread(job, interval_s)),)
-    plain = ((1.0, wall_spread(job, interval_s)),)
-    stated = tuple(
-        (weight, wall_spread(replace(job, wait_s=wait_s), interval_s))
-        for weight, wait_s in wait_cases(job.wait_s)
-    )
+    held = held_spread(job, interval_s)
+    plain = wall_spread(job, interval_s)
+    stated = spread_of(with_waits(((1.0, job),)), interval_s)
     found = replays(played, case, job, interval_s, runs)
     walls = [one.wall_s for one in found]
     shares = []

@@ -49,7 +49,7 @@ def job_of(
             set_up_s=0.15 * restart_s,
             load_s=0.1 * restart_s,
             compile_s=0.1 * restart_s,
-            warm_up_s=0.05 * restart_s,
+            start_up_s=0.05 * restart_s,
         ),
         saving=Saving(stall_s=save_s, durable_s=save_s if durable_s is None else durable_s),
         interruptions_per_s=rate_per_hour / HOUR_S,
@@ -178,8 +178,8 @@ def check(case: Case, runs: int) -> Row:
     held = sorted(one[0] for one in pairs)
     wall = sorted(one[1] for one in pairs)
     mean = means(job, interval_s)
-    held_spreads = ((1.0, held_spread(job, interval_s)),)
-    wall_spreads = ((1.0, wall_spread(job, interval_s)),)
+    held_spreads = held_spread(job, interval_s)
+    wall_spreads = wall_spread(job, interval_s)
     tenth, ninth = int(0.1 * runs), int(0.9 * runs)
     return Row(
         name=case.name,

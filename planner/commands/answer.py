@@ -79,7 +79,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
         today=datetime.now(UTC).date(),
         filters=prices.filters,
         confidence=prices.confidence,
-        provisioning_s=prices.provisioning_s,
+        stated=prices.stated,
         sweep_usd=spent_usd,
     )
     return Report(

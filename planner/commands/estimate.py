@@ -14,12 +14,13 @@ from catalogs.offers import Offer
 from planner.candidates import USABLE_MEMORY_FRACTION, worker_memory_bytes
 from planner.commands.answer import estimator_of, knobs_of, retargeted
 from planner.commands.prices import Prices, read_prices
-from planner.cost import run_cost, run_duration_s
+from planner.cost import training_s
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate, Estimator, Hardware, fit
 from planner.exits import Exit
 from planner.options import Output, Pricing
 from planner.plan import hardware_of
+from planner.price_run import Pricer, Terms
 from planner.reading import read_study
 from planner.reports import formats, labels
 from planner.space import Knobs, configs_for
@@ -28,7 +29,7 @@ from planner.target import Target, TargetFlags, resolve_target
 from trials.check import check
 from trials.model_file.source import hash_workload
 from trials.profile import WorkloadProfile
-from trials.trial import TrialConfig
+from trials.trial import Measurement, TrialConfig
 
 ROWS_SHOWN = 8
 TABLE_WIDTH = 140  # pipes have no width
@@ -42,6 +43,7 @@ class Known:
     profile: WorkloadProfile
     target: Target
     knobs: Knobs
+    measurements: tuple[Measurement, ...]
     is_measured: bool
 
 
@@ -82,6 +84,7 @@ def _known(study_or_model: str, flags: TargetFlags, prices: Prices, output: Outp
             profile=study.profile,
             target=retargeted(study.target, flags, study.profile, study.workload.path),
             knobs=knobs_of(trials),
+            measurements=tuple(one.outcome for one in trials if isinstance(one.outcome, Measurement)),
             is_measured=bool(trials),
         )
     print(f"tracing {study_or_model} on CPU", file=sys.stderr)
@@ -91,6 +94,7 @@ def _known(study_or_model: str, flags: TargetFlags, prices: Prices, output: Outp
         profile=profile,
         target=resolve_target(flags, profile, study_or_model),
         knobs=Knobs(is_compile_allowed=False),
+        measurements=(),
         is_measured=False,
     )
 
@@ -159,10 +163,14 @@ def _table(known: Known, rows: list[Row], offer: Offer | None, prices: Prices) -
     if offer is not None:
         instances = formats.times(rows[0].config.node_count, offer.instance_type)
         table.caption = f"on {instances} from {offer.provider} ({offer.pricing})"
+    pricer = _pricer(known, prices)
     for row in rows[:ROWS_SHOWN]:
-        duration_s = run_duration_s(known.target, row.step_time_s, prices.provisioning_s)
+        run = None
+        if offer is not None:
+            run = pricer.price(offer, row.config.node_count, row.config, row.step_time_s)
+        duration_s = training_s(known.target, row.step_time_s) if run is None else run.duration_s
         speed = row.step_time_s.inverse(float(known.target.global_batch_size))
-        bill = None if offer is None else run_cost(offer, row.config.node_count, duration_s).total_usd
+        bill = None if run is None else run.bill.breakdown.total_usd
         memory = formats.size(row.peak_memory_bytes.high) + ("" if row.is_fitting else " (too much)")
         table.add_row(
             str(row.config.micro_batch_size),
@@ -176,3 +184,15 @@ def _table(known: Known, rows: list[Row], offer: Offer | None, prices: Prices) -
             str(row.step_time_s.basis),
         )
     return table
+
+
+def _pricer(known: Known, prices: Prices) -> Pricer:
+    terms = Terms(
+        target=known.target,
+        profile=known.profile,
+        stated=prices.stated,
+        sweep_usd=None,
+        measurements=known.measurements,
+        confidence=prices.confidence,
+    )
+    return Pricer(terms)

@@ -82,7 +82,7 @@ def _run_plan(report: Report, plan: Plan, prices: Prices) -> RunPlan:
         is_cpu=prices.gpus[plan.offer.gpu].kind is DeviceKind.CPU,
         target=answer.target,
         confidence=answer.confidence,
-        provisioning_s=answer.provisioning_s,
+        provisioning_s=answer.terms.stated.all_in.provisioning_s,
         environment=_environment(report, plan),
         planner_version=planner.__version__,
         written_at=datetime.now(UTC),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from catalogs.gpus import Gpu, find_family, find_gpu, load_gpus
 from catalogs.offers import Offer, apply_prices
@@ -12,8 +13,11 @@ from catalogs.sources.table import read_offers
 from planner.commands.price_table import PriceTable, cheapest_regions, current_table
 from planner.errors import PlannerError
 from planner.filters import Filters
-from planner.options import Pricing
+from planner.options import BillFlags, Pricing
 from planner.reports import formats
+
+if TYPE_CHECKING:
+    from planner.allin_parameters import Stated
 
 CONFIDENCE_MIN = 0.5  # below it an interval would exclude the more likely half
 
@@ -26,6 +30,7 @@ class Prices:
     gpus: Mapping[str, Gpu]
     filters: Filters
     confidence: float
+    bill: BillFlags
     provisioning_s: float
     refreshed: Path | None  # the table that `planner catalog refresh` wrote, where that one is used
     notes: tuple[str, ...]  # what a reader should know of where the prices are from
@@ -35,6 +40,13 @@ class Prices:
         """What plans are made of: of a refreshed table the cheapest regions, unless regions are asked for."""
         is_whole = self.refreshed is None or bool(self.filters.regions)
         return self.offers if is_whole else cheapest_regions(self.offers)
+
+    @property
+    def stated(self) -> Stated:
+        """What the flags say of the bill; `planner catalog` has no need of the formulas of it."""
+        from planner.commands.stated import stated_by
+
+        return stated_by(self.bill, self.provisioning_s)
 
     @property
     def admitted(self) -> tuple[Offer, ...]:
@@ -59,6 +71,7 @@ def read_prices(pricing: Pricing) -> Prices:
         )
     if not 0 <= pricing.provisioning_s < float("inf"):
         raise PlannerError("--provisioning-minutes: must be zero or more")
+    _check_bill(pricing.bill)
     return Prices(
         offers=offers,
         gpus=gpus,
@@ -70,10 +83,21 @@ def read_prices(pricing: Pricing) -> Prices:
             is_reserved=pricing.is_reserved,
         ),
         confidence=pricing.confidence,
+        bill=pricing.bill,
         provisioning_s=pricing.provisioning_s,
         refreshed=table.refreshed,
         notes=(*_provenance(table, pricing.regions), *notes),
     )
+
+
+def _check_bill(bill: BillFlags) -> None:
+    for name, value in asdict(bill).items():
+        if isinstance(value, float) and not 0 <= value < float("inf"):
+            raise PlannerError(f"--{name.replace('_', '-')} {value:g}: must be zero or more")
+    if bill.checkpoint_gib_per_s == 0:
+        raise PlannerError("--checkpoint-gib-per-s 0: must be more than zero")
+    if bill.data_from is not None and bill.data_gib is None:
+        raise PlannerError(f"--data-from {bill.data_from}: needs the size of the data set, --data-gib")
 
 
 def _provenance(table: PriceTable, regions: tuple[str, ...]) -> tuple[str, ...]:

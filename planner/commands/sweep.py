@@ -139,7 +139,7 @@ def _search(
             for group in fleet.groups
         },
         confidence=prices.confidence,
-        provisioning_s=prices.provisioning_s,
+        stated=prices.stated,
     )
     search = Search(study, configs, market, profile)
     lost = search.settle()

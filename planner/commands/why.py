@@ -10,6 +10,7 @@ from planner.commands.prices import read_prices
 from planner.exits import Exit
 from planner.options import Output, Pricing
 from planner.plan import repriced
+from planner.price_run import Pricer
 from planner.reports.why_gpu import why_gpu
 from planner.storage import default_storage_url
 from planner.store import load_study
@@ -24,6 +25,6 @@ def run(name: str, gpu: str, flags: TargetFlags, pricing: Pricing, output: Outpu
     study = load_study(output.storage or default_storage_url(), name)
     target = retargeted(study.target, flags, study.profile, study.workload.path)
     answer = report_of(study, target, prices).recommendation
-    found = why_not(answer, chip.name, prices.considered, partial(repriced, terms=answer.terms))
+    found = why_not(answer, chip.name, prices.considered, partial(repriced, pricer=Pricer(answer.terms)))
     print("\n".join(why_gpu(found, answer, chip)))
     return Exit.NOTHING_FITS if found.plan is None else Exit.PLAN

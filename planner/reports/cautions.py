@@ -7,6 +7,7 @@ from planner.plan import Plan
 from planner.recommend import Recommendation, StalePrices
 from planner.reports import formats
 from planner.reports.firmness import settling_lines, trial_advice
+from planner.reports.renting import lateness, unknown_interruptions
 from planner.reports.report import Report
 
 
@@ -22,8 +23,9 @@ def warnings(report: Report) -> tuple[str, ...]:
         *(f"{name} was measured, but no offer in the catalog has it." for name in answer.unpriced_gpus),
         *(one.message for one in report.slow_links),
         _stale(answer.stale_prices),
-        *(f"The plan is on {note}." for note in (answer.best.notes if answer.best else ()) if "spot" in note),
         _host_bound(answer.best),
+        unknown_interruptions(answer.best) if answer.best else "",
+        lateness(answer),
         "What the sweep cost is unknown, since its devices have no price; the budget is held against the "
         "run alone."
         if answer.sweep_usd is None and answer.target.budget_usd is not None

@@ -63,14 +63,14 @@ def usd_terms(amounts: Sequence[float], total: float) -> tuple[list[str], str]:
     Largest remainder method: each term is rounded down, and the units still missing go to the terms that
     lost most.
     """
-    unit = _CENT_USD if total < _WHOLE_USD else 1.0
+    digits = 4 if total < 1 else 2 if total < _WHOLE_USD else 0
+    unit = 10.0**-digits
     units = [amount / unit for amount in amounts]
     shown = [math.floor(one + _SLACK) for one in units]
     missing = round(total / unit) - sum(shown)
     by_loss = sorted(range(len(units)), key=lambda index: shown[index] - units[index])
     for index in by_loss[:missing]:
         shown[index] += 1
-    digits = 2 if unit < 1 else 0
     return [f"${one * unit:,.{digits}f}" for one in shown], f"${round(total / unit) * unit:,.{digits}f}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from planner.plan import Plan
 from planner.recommend import Recommendation
 from planner.reports import formats, labels
@@ -22,6 +24,40 @@ def shown_plans(answer: Recommendation, count: int) -> tuple[Plan, ...]:
     if answer.best is not None and answer.best not in shown:
         shown = [*shown[:-1], answer.best]
     return tuple(shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillRow:
+    """A term of the bill as a table has it."""
+
+    name: str
+    amount: str
+    interval: str
+    formula: str
+
+
+def bill_rows(plan: Plan) -> tuple[tuple[BillRow, ...], str]:
+    """Terms whose shown amounts add up to the shown total, and that total."""
+    terms = plan.breakdown.terms
+    amounts, total = formats.usd_terms([one.expected_usd for one in terms], plan.breakdown.total_usd.expected)
+    rows = tuple(
+        BillRow(
+            name=term.name,
+            amount=amount,
+            interval=formats.usd(term.low_usd)
+            if term.low_usd == term.high_usd
+            else f"{formats.usd(term.low_usd)} to {formats.usd(term.high_usd)}",
+            formula=term.formula,
+        )
+        for term, amount in zip(terms, amounts, strict=True)
+    )
+    return rows, total
+
+
+def not_counted(plan: Plan) -> str:
+    """What the total leaves out; "" where nothing is."""
+    left_out = plan.bill.not_counted
+    return f"Not counted: {'; '.join(left_out)}." if left_out else ""
 
 
 def trial_cells(report: Report, record: TrialRecord) -> tuple[str, ...]:

@@ -17,8 +17,9 @@ from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.plot_batch import memory_plot, throughput_plot
 from planner.reports.plot_cost_time import cost_time_plot
+from planner.reports.renting import besides_steps
 from planner.reports.report import Report
-from planner.reports.shown import shown_plans
+from planner.reports.shown import bill_rows, not_counted, shown_plans
 from planner.reports.why import explanation
 from trials.trial import Measurement
 
@@ -48,7 +49,9 @@ def render(report: Report) -> str:
         throughput_plot=throughput_plot,
         memory_plot=memory_plot,
         interval_bar=interval_bar,
-        bill=_bill,
+        bill=bill_rows,
+        not_counted=not_counted,
+        besides_steps=besides_steps,
         is_measurement=lambda one: isinstance(one, Measurement),
         binding_lines=tuple(formats.unbroken(one) for one in binding_lines(report)),
         explanation=formats.unbroken(explanation(answer)),
@@ -104,21 +107,3 @@ def _cost_cells(plans: tuple[Plan, ...]) -> dict[int, Markup]:
         )
         for one in plans
     }
-
-
-def _bill(plan: Plan) -> tuple[tuple[tuple[str, str, str, str], ...], str]:
-    """Rows of name, amount, interval and formula that add up to the total, and the total."""
-    terms = plan.breakdown.terms
-    amounts, total = formats.usd_terms([one.expected_usd for one in terms], plan.breakdown.total_usd.expected)
-    rows = tuple(
-        (
-            term.name,
-            amount,
-            formats.usd(term.low_usd)
-            if term.low_usd == term.high_usd
-            else f"{formats.usd(term.low_usd)} to {formats.usd(term.high_usd)}",
-            term.formula,
-        )
-        for term, amount in zip(terms, amounts, strict=True)
-    )
-    return rows, total

@@ -15,6 +15,7 @@ from planner.bound import Binding
 from planner.explain import Comparison, Shortfall
 from planner.filters import Filters
 from planner.plan import Plan
+from planner.price_run import SpotRun
 from planner.recommend import Recommendation
 from planner.reports import words
 from planner.reports.cautions import first_warning, warnings
@@ -30,6 +31,7 @@ from planner.reports.trials_to_json import (
 from planner.reports.why import explanation
 from planner.sensitivity import Sensitivity
 from planner.settle import UsefulTrial
+from planner.spot.policy import PolicyChoice
 
 SECONDS_PER_DAY = 86_400
 SCHEMA_VERSION = 1  # raised when a key changes its meaning or goes; new keys do not raise it
@@ -63,11 +65,12 @@ def _document(report: Report) -> dict[str, Any]:
             "hour_value_usd": answer.target.hour_value_usd,
         },
         "confidence_fraction": answer.confidence,
-        "provisioning_s": answer.provisioning_s,
+        "provisioning_s": answer.terms.stated.all_in.provisioning_s,
         "winner": _plan(answer.winner),
         "nearest": _plan(answer.nearest),
         "shortfall": _shortfall(answer.shortfall),
         "comparison": _comparison(answer.comparison),
+        "policies": _policies(answer.policies),
         "useful_trial": _useful_trial(answer.useful_trial),
         "settling": [_useful_trial(one) for one in answer.settling],
         "sensitivities": [_sensitivity(one) for one in answer.sensitivities],
@@ -134,7 +137,12 @@ def _plan(plan: Plan | None) -> dict[str, Any] | None:
         }
         for one in plan.breakdown.terms
     ]
-    return {**_plan_row(plan), "breakdown": terms, "notes": list(plan.notes)}
+    return {
+        **_plan_row(plan),
+        "breakdown": terms,
+        "not_counted": list(plan.bill.not_counted),
+        "notes": list(plan.notes),
+    }
 
 
 def _plan_row(plan: Plan) -> dict[str, Any]:
@@ -149,6 +157,12 @@ def _plan_row(plan: Plan) -> dict[str, Any]:
         "step_time_s": estimate_json(plan.step_time_s),
         "throughput_samples_per_s": estimate_json(plan.throughput_per_s),
         "duration_s": estimate_json(plan.duration_s),
+        "held_s": estimate_json(plan.held_s),
+        "checkpoint_interval_s": plan.checkpoint_interval_s,
+        "checkpoint_stall_s": plan.saving.stall_s,
+        "spot": _spot(plan.spot),
+        "energy_j": estimate_json(plan.energy.energy_j) if plan.energy else None,
+        "co2_kg": estimate_json(plan.energy.co2_kg) if plan.energy and plan.energy.co2_kg else None,
         "cost_usd": estimate_json(plan.cost_usd),
         "cost_with_waiting_usd": estimate_json(plan.weighed_usd),
         "total_with_sweep_usd": estimate_json(plan.total_usd),
@@ -159,6 +173,41 @@ def _plan_row(plan: Plan) -> dict[str, Any]:
         "is_within_deadline": plan.is_within_deadline,
         "is_tied_with_best": plan.is_tied_with_best,
         "host_fraction": plan.host_fraction,
+    }
+
+
+def _spot(spot: SpotRun | None) -> dict[str, Any] | None:
+    if spot is None:
+        return None
+    return {
+        "is_rate_known": spot.is_rate_known,
+        "is_rate_stated": spot.is_rate_stated,
+        "interruptions_per_s": spot.job.interruptions_per_s if spot.is_rate_known else None,
+        "interruption_count": spot.interruption_count,
+        "rent_p10_usd": spot.cost_usd_p10,
+        "rent_p90_usd": spot.cost_usd_p90,
+        "deadline_missed_fraction": spot.miss_probability,
+        "break_even_interruptions_per_s": spot.break_even_rate_per_s,
+    }
+
+
+def _policies(choice: PolicyChoice | None) -> dict[str, Any] | None:
+    if choice is None:
+        return None
+    return {
+        "chosen": choice.chosen.policy.value,
+        "reason": choice.reason.value,
+        "accepted_miss_fraction": choice.accepted_miss_fraction,
+        "compared": [
+            {
+                "policy": one.policy.value,
+                "rent_usd": estimate_json(one.cost_usd),
+                "wall_s": estimate_json(one.wall_s),
+                "deadline_missed_fraction": one.miss_probability,
+                "on_demand_fraction": one.on_demand_fraction,
+            }
+            for one in choice.compared
+        ],
     }
 
 

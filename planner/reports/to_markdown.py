@@ -10,7 +10,7 @@ from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.report import Report
-from planner.reports.shown import shown_plans, trial_cells
+from planner.reports.shown import bill_rows, not_counted, shown_plans, trial_cells
 from planner.reports.why import explanation
 
 PLANS_SHOWN = 12
@@ -76,14 +76,15 @@ def _plans(report: Report) -> tuple[str, ...]:
 
 
 def _breakdown(plan: Plan) -> tuple[str, ...]:
-    terms = plan.breakdown.terms
-    amounts, total = formats.usd_terms([one.expected_usd for one in terms], plan.breakdown.total_usd.expected)
-    rows = [
-        (_text(term.name), amount, _text(term.formula)) for term, amount in zip(terms, amounts, strict=True)
-    ]
+    rows, total = bill_rows(plan)
+    cells = [(_text(one.name), one.amount, one.interval, _text(one.formula)) for one in rows]
     return (
         "## What the cost is made of",
-        _table(("Term", "Expected", "How"), [*rows, ("**total**", f"**{total}**", "")]),
+        _table(
+            ("Term", "Expected", "Interval", "How"),
+            [*cells, ("**total**", f"**{total}**", formats.interval(plan.total_usd, formats.usd), "")],
+        ),
+        _text(not_counted(plan)),
     )
 
 

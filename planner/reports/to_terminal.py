@@ -15,7 +15,7 @@ from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.report import Report
-from planner.reports.shown import shown_plans, trial_cells
+from planner.reports.shown import bill_rows, not_counted, shown_plans, trial_cells
 from planner.reports.why import explanation
 
 PLANS_SHOWN = 8
@@ -62,6 +62,8 @@ def _print(report: Report, console: Console) -> None:
         console.print(_plan_table(report))
         console.print(Text(_plans_note(report), style="dim"))
         console.print()
+    if answer.best is not None:
+        _print_bill(report, answer.best, console)
     if report.trials:
         console.print(_trial_table(report))
         _print_more(len(report.trials) - TRIALS_SHOWN, "trials", console)
@@ -139,10 +141,27 @@ def _plans_note(report: Report) -> str:
     answer = report.recommendation
     is_tied = any(one.is_tied_with_best for one in shown_plans(answer, PLANS_SHOWN))
     return (
-        f"{formats.counted(len(answer.plans), 'plan')} in all. Cost is that of the run, with "
-        f"{formats.duration(answer.provisioning_s)} of provisioning; limits are held against the high ends."
+        f"{formats.counted(len(answer.plans), 'plan')} in all. Cost is all that the run "
+        "will cost; limits are held against the high ends."
         + (f" {TIE} cannot be told apart from the best plan in cost." if is_tied else "")
     )
+
+
+def _print_bill(report: Report, plan: Plan, console: Console) -> None:
+    table = _table("What the cost is made of")
+    table.add_column("term", no_wrap=True)
+    table.add_column("expected", justify="right", no_wrap=True)
+    table.add_column(formats.percent(report.recommendation.confidence), no_wrap=True)
+    table.add_column("how", overflow="fold")
+    rows, total = bill_rows(plan)
+    for row in rows:
+        table.add_row(*(Text(one) for one in (row.name, row.amount, row.interval, row.formula)))
+    total_interval = formats.interval(plan.total_usd, formats.usd)
+    table.add_row(*(Text(one) for one in ("total", total, total_interval, "")), style="bold")
+    console.print(table)
+    if not_counted(plan):
+        console.print(Text(not_counted(plan), style="dim"))
+    console.print()
 
 
 def _trial_table(report: Report) -> Table:

@@ -7,6 +7,7 @@ from planner.plan import Plan
 from planner.recommend import Recommendation
 from planner.reports import formats
 from planner.reports.labels import configuration, devices, fit, place, rental
+from planner.reports.renting import ways_to_rent
 from planner.reports.words import limits
 
 NAMED_TIES = 3
@@ -27,6 +28,7 @@ def _why(answer: Recommendation, winner: Plan, comparison: Comparison) -> str:
         _passed_over(answer, comparison),
         _runner_up(answer, comparison),
         _ties(answer, winner),
+        ways_to_rent(answer),
     ]
     return " ".join(one for one in parts if one)
 
@@ -52,20 +54,32 @@ def _passed_over(answer: Recommendation, comparison: Comparison) -> str:
     many = comparison.passed_over_count > 1
     reasons = []
     if not plan.is_within_deadline:
+        late = plan.spot.miss_probability if plan.spot else None
+        often = "" if late is None else f" in {formats.percent(late)} of runs"
         reasons.append(
             f"take up to {formats.duration(plan.duration_s.high)}, past the deadline of "
-            f"{formats.duration(answer.target.deadline_s)}"
+            f"{formats.duration(answer.target.deadline_s)}{often}"
         )
     if not plan.is_within_budget:
         reasons.append(
             f"need up to {formats.usd(plan.total_usd.high)}, over the budget of "
             f"{formats.usd_limit(answer.target.budget_usd)}"
         )
+    if not plan.is_cost_known:
+        reasons.append(_unknown(plan))
     return (
         f"{formats.counted(comparison.passed_over_count, 'plan')} with a lower expected cost "
         f"{'were' if many else 'was'} passed over: {'the cheapest, ' if many else ''}{devices(plan)} "
         f"at {formats.usd(plan.cost_usd.expected)}, may {' and '.join(reasons)}."
     )
+
+
+def _unknown(plan: Plan) -> str:
+    rate = plan.spot.break_even_rate_per_s if plan.spot else None
+    worth = ""
+    if rate:
+        worth = f" (it is worth it up to one interruption every {formats.duration(1 / rate)})"
+    return f"be interrupted, nobody publishes how often{worth}"
 
 
 def _runner_up(answer: Recommendation, comparison: Comparison) -> str:

@@ -7,6 +7,7 @@ from planner.plan import Plan
 from planner.recommend import Recommendation
 from planner.reports import formats
 from planner.reports.labels import configuration, rental
+from planner.reports.renting import besides_steps
 from planner.reports.report import Report
 
 BASIS_WORDS = {
@@ -66,6 +67,7 @@ def facts(report: Report, plan: Plan) -> tuple[tuple[str, str], ...]:
         ("memory", memory(plan)),
         *utilisation(report, plan),
         ("price", price(plan)),
+        *besides_steps(plan),
     )
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from planner.cost import PROVISIONING_S, SECONDS_PER_HOUR
 from planner.errors import PlannerError
-from trials.trial import Measurement
 
 WAIT_S = 1800.0
 """Mean time until capacity is found again, where nobody knows: the 30 minutes of the record of 32 AWS p3
@@ -35,8 +34,8 @@ class Restart:
     provisioning_s: float = PROVISIONING_S  # boot, driver, container image
     set_up_s: float = 0.0  # packages, data set, joining the cluster; 0 where nobody measured it
     load_s: float = 0.0  # reading the checkpoint; not on the first start
-    compile_s: float = 0.0  # torch.compile and lazy initialisation
-    warm_up_s: float = 0.0  # steps slower than the steady ones: the time they take longer
+    start_up_s: float = 0.0  # building model, data and wrapper
+    compile_s: float = 0.0  # torch.compile and lazy initialisation: what the first step takes longer
 
     @property
     def total_s(self) -> float:
@@ -46,23 +45,7 @@ class Restart:
     @property
     def first_s(self) -> float:
         """Of the first start, which has no checkpoint to load."""
-        return self.provisioning_s + self.set_up_s + self.compile_s + self.warm_up_s
-
-
-def measured_restart(
-    measurement: Measurement, load_s: float, provisioning_s: float = PROVISIONING_S, set_up_s: float = 0.0
-) -> Restart:
-    """The restart of a run that starts up as a trial did.
-
-    The first step holds compilation and lazy initialisation; what it takes beyond a steady one is theirs.
-    Building model, data and wrapper is set-up, beside what the user states for packages and the data set.
-    """
-    return Restart(
-        provisioning_s=provisioning_s,
-        set_up_s=set_up_s + measurement.startup_s,
-        load_s=load_s,
-        compile_s=max(0.0, measurement.first_step_s - measurement.step_time_s),
-    )
+        return self.provisioning_s + self.set_up_s + self.start_up_s + self.compile_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

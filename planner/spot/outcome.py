@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from catalogs.offers import Offer
-from planner.cost import SECONDS_PER_HOUR, CostTerm, hourly_usd
+from planner.cost import SECONDS_PER_HOUR, hourly_usd
 from planner.estimate.values import Basis, Estimate
 from planner.spot.break_even import break_even_discount, makes_headway
 from planner.spot.interval import best_interval_s
 from planner.spot.job import WAIT_FACTOR, Saving, SpotJob
 from planner.spot.segments import SMALL_EXPONENT, Means, means
-from planner.spot.spread import Spread, at_most, held_spread, quantile_s, wall_spread
+from planner.spot.spread import BIN_COUNT, Spread, quantile_s, spread_of
 
 PERCENTILE_WEIGHTS = (0.185, 0.63, 0.185)
 """Of the 5th, 50th and 95th percentile, which stand for a distribution: the extended Pearson-Tukey
@@ -24,24 +24,35 @@ Cases = tuple[tuple[float, SpotJob], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpotOutcome:
-    """A run on spot. Seconds and dollars are means unless the name says otherwise.
+class SpotTimes:
+    """The times of a run on spot, whatever the price. Seconds are means unless the name says otherwise.
 
-    ``held_s`` and ``cost_usd``, the rent of the instances and nothing else, have the 10th and 90th percentile
-    as low and high, ``wall_s`` the 5th and 95th. They cover the chance of interruptions and the interval of
-    the work, ``wall_s`` and ``miss_probability`` also that the mean wait is known only to a factor
-    (`WAIT_FACTOR`). They do not cover a market whose interruption rate changes.
+    ``held_s`` and ``wall_s`` have the quantiles that were asked for as low and high, ``held_s_p10`` and
+    ``held_s_p90`` are what one run in ten stays below or exceeds. They cover the chance of interruptions and
+    the interval of the work, ``wall_s`` and ``miss_probability`` also that the mean wait is known only to a
+    factor (`WAIT_FACTOR`). They do not cover a market whose interruption rate changes.
     """
 
-    interval_s: float
+    interval_s: float  # between checkpoints
     means: Means  # at the expected work
     held_s: Estimate
+    held_s_p10: float
+    held_s_p90: float
     wall_s: Estimate
-    cost_usd: Estimate
     miss_probability: float | None  # None without a deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotOutcome:
+    """A run on spot at a price: ``cost_usd`` is the rent of the instances and nothing else."""
+
+    times: SpotTimes
+    rounding_s: float  # mean, that started billing blocks add over all starts
+    cost_usd: Estimate  # quantiles as of ``times.held_s``
+    cost_usd_p10: float
+    cost_usd_p90: float
     break_even_discount_fraction: float | None  # None without an on-demand price
     discount_fraction: float | None
-    terms: tuple[CostTerm, ...]  # of the rent; they add up to cost_usd
 
     @property
     def pays(self) -> bool | None:
@@ -51,53 +62,82 @@ class SpotOutcome:
         return self.discount_fraction > self.break_even_discount_fraction
 
 
-def spot_outcome(
+def spot_times(
     job: SpotJob,
-    offer: Offer,
-    instance_count: int,
+    work_s: Estimate,
     *,
-    work_s: Estimate | None = None,
-    on_demand: Offer | None = None,
     deadline_s: float | None = None,
     interval_s: float | None = None,
-) -> SpotOutcome | None:
-    """What ``job`` costs and takes on ``instance_count`` instances of ``offer``.
+    tail_fraction: float = 0.05,
+    bin_count: int = BIN_COUNT,
+) -> SpotTimes | None:
+    """How long ``job`` holds its instances and takes, with the work of ``work_s``.
 
     Args:
-        job: its work is used where ``work_s`` is None.
-        offer: the spot instance.
-        instance_count: of them.
-        work_s: with its interval; otherwise the work is taken as certain.
-        on_demand: the same instance on demand, for the comparison.
+        job: its own work is not looked at.
+        work_s: of useful steps; its ends are taken as 5th and 95th percentile.
         deadline_s: from the first request to the end.
         interval_s: between checkpoints; the best one where None.
+        tail_fraction: beyond each end of the intervals.
+        bin_count: of the distributions.
 
     None when the run makes no headway: interrupted again and again before it gets through one interval.
     """
-    work = work_s or _certain(job.work_s)
-    job = job.with_work(work.expected)
+    job = job.with_work(work_s.expected)
     interval_s = interval_s or best_interval_s(job)
     if not makes_headway(job, interval_s):
         return None
     mean = means(job, interval_s)
-    cases = work_cases(job, work)
-    held = tuple((weight, held_spread(one, min(interval_s, one.work_s))) for weight, one in cases)
-    wall = wall_spreads(cases, interval_s)
-    held_mean_s = _mean(cases, interval_s, is_wall=False)
-    usd_per_s = hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
-    rounding_s = rounding_per_holding_s(job, offer) * (mean.interruption_count + 1)
-    held_s = _spread_estimate(held, held_mean_s, 0.1, work.basis)
-    cost_usd = _shifted(held_s, rounding_s).scaled(usd_per_s)
-    return SpotOutcome(
+    cases = work_cases(job, work_s)
+    held = spread_of([(weight, replace(one, wait_s=0.0)) for weight, one in cases], interval_s, bin_count)
+    wall = spread_of(with_waits(cases), interval_s, bin_count)
+    return SpotTimes(
         interval_s=interval_s,
         means=mean,
-        held_s=held_s,
-        wall_s=_spread_estimate(wall, _mean(cases, interval_s, is_wall=True), 0.05, work.basis),
-        cost_usd=cost_usd,
-        miss_probability=None if deadline_s is None else max(0.0, 1 - at_most(wall, deadline_s)),
-        break_even_discount_fraction=break_even_discount(job, interval_s, on_demand, rounding_s),
+        held_s=_spread_estimate(held, mean.held_s, tail_fraction, work_s.basis),
+        held_s_p10=quantile_s(held, 0.1),
+        held_s_p90=quantile_s(held, 0.9),
+        wall_s=_spread_estimate(wall, mean.wall_s, tail_fraction, work_s.basis),
+        miss_probability=None if deadline_s is None else max(0.0, 1 - wall.at_most(deadline_s)),
+    )
+
+
+def mean_times(job: SpotJob, work_s: Estimate) -> SpotTimes | None:
+    """The means of `spot_times`, with those at the ends of the work as low and high: far quicker."""
+    interval_s = best_interval_s(job.with_work(work_s.expected))
+    if not makes_headway(job, interval_s):
+        return None
+    low, mean, high = (
+        means(job.with_work(one), min(interval_s, one)) for one in (work_s.low, work_s.expected, work_s.high)
+    )
+    return SpotTimes(
+        interval_s=interval_s,
+        means=mean,
+        held_s=Estimate(low=low.held_s, expected=mean.held_s, high=high.held_s, basis=work_s.basis),
+        held_s_p10=low.held_s,
+        held_s_p90=high.held_s,
+        wall_s=Estimate(low=low.wall_s, expected=mean.wall_s, high=high.wall_s, basis=work_s.basis),
+        miss_probability=None,
+    )
+
+
+def spot_outcome(
+    job: SpotJob, times: SpotTimes, offer: Offer, instance_count: int, on_demand: Offer | None = None
+) -> SpotOutcome:
+    """What ``job`` with these ``times`` costs on ``instance_count`` instances of ``offer``.
+
+    ``on_demand`` is the same instance on demand, for the comparison.
+    """
+    usd_per_s = hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
+    rounding_s = rounding_per_holding_s(job, offer) * (times.means.interruption_count + 1)
+    return SpotOutcome(
+        times=times,
+        rounding_s=rounding_s,
+        cost_usd=_shifted(times.held_s, rounding_s).scaled(usd_per_s),
+        cost_usd_p10=(times.held_s_p10 + rounding_s) * usd_per_s,
+        cost_usd_p90=(times.held_s_p90 + rounding_s) * usd_per_s,
+        break_even_discount_fraction=break_even_discount(job, times.interval_s, on_demand, rounding_s),
         discount_fraction=_discount(offer, on_demand),
-        terms=_terms(mean, usd_per_s, cost_usd),
     )
 
 
@@ -129,16 +169,11 @@ def work_cases(job: SpotJob, work: Estimate) -> Cases:
     return tuple((weight, job.with_work(one)) for weight, one in zip(PERCENTILE_WEIGHTS, ends, strict=True))
 
 
-def _mean(cases: Cases, interval_s: float, *, is_wall: bool) -> float:
-    found = [(weight, means(one, min(interval_s, one.work_s))) for weight, one in cases]
-    return math.fsum(weight * (one.wall_s if is_wall else one.held_s) for weight, one in found)
-
-
-def wall_spreads(cases: Cases, interval_s: float) -> tuple[tuple[float, Spread], ...]:
-    """Of the wall time, each case with the waits that the market may turn out to have."""
+def with_waits(cases: Cases) -> Cases:
+    """Each case with the waits that the market may turn out to have."""
     return tuple(
-        (case_weight * wait_weight, wall_spread(replace(one, wait_s=wait_s), min(interval_s, one.work_s)))
-        for case_weight, one in cases
+        (weight * wait_weight, replace(one, wait_s=wait_s))
+        for weight, one in cases
         for wait_weight, wait_s in wait_cases(one.wait_s)
     )
 
@@ -151,42 +186,9 @@ def wait_cases(wait_s: float) -> tuple[tuple[float, float], ...]:
     return tuple(zip(PERCENTILE_WEIGHTS, ends, strict=True))
 
 
-def _spread_estimate(
-    spreads: tuple[tuple[float, Spread], ...], mean_s: float, tail: float, basis: Basis
-) -> Estimate:
-    low_s, high_s = quantile_s(spreads, tail), quantile_s(spreads, 1 - tail)
+def _spread_estimate(spread: Spread, mean_s: float, tail: float, basis: Basis) -> Estimate:
+    low_s, high_s = quantile_s(spread, tail), quantile_s(spread, 1 - tail)
     return Estimate(low=min(low_s, mean_s), expected=mean_s, high=max(high_s, mean_s), basis=basis)
-
-
-def _terms(mean: Means, usd_per_s: float, cost: Estimate) -> tuple[CostTerm, ...]:
-    """The rent by what the instances do; the spread is the last term's, so that bounds add up as well."""
-    parts = (
-        ("training", mean.work_s, "steps x step time x price x instances"),
-        ("checkpoints", mean.saving_s, "number of saves x stall of one x price x instances"),
-        ("starting", mean.starting_s, "first start and restarts, retries included, x price x instances"),
-    )
-    terms = [
-        CostTerm(
-            name=name,
-            low_usd=seconds * usd_per_s,
-            expected_usd=seconds * usd_per_s,
-            high_usd=seconds * usd_per_s,
-            formula=formula,
-        )
-        for name, seconds, formula in parts
-    ]
-    known_usd = math.fsum(one.expected_usd for one in terms)
-    rest = "work lost by interruptions (Daly 2006) and started billing blocks"
-    terms.append(
-        CostTerm(
-            name="interruptions",
-            low_usd=cost.low - known_usd,
-            expected_usd=cost.expected - known_usd,
-            high_usd=cost.high - known_usd,
-            formula=f"{rest}, x price x instances; low and high: 10th and 90th percentile of the rent",
-        )
-    )
-    return tuple(terms)
 
 
 def _discount(offer: Offer, on_demand: Offer | None) -> float | None:
@@ -200,7 +202,3 @@ def _shifted(estimate: Estimate, by: float) -> Estimate:
         high=estimate.high + by,
         basis=estimate.basis,
     )
-
-
-def _certain(value: float) -> Estimate:
-    return Estimate(low=value, expected=value, high=value, basis=Basis.MEASURED)

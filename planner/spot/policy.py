@@ -21,6 +21,7 @@ from planner.spot.market import PoissonMarket
 from planner.spot.outcome import (
     PERCENTILE_WEIGHTS,
     spot_outcome,
+    spot_times,
     wait_cases,
     work_cases,
 )
@@ -66,7 +67,10 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOutcome:
-    """One policy. Dollars have the 10th and 90th percentile as low and high, wall time the 5th and 95th."""
+    """One policy: means at the expected work.
+
+    Dollars have the 10th and 90th percentile as low and high, wall time the 5th and 95th.
+    """
 
     policy: Policy
     cost_usd: Estimate  # rent only
@@ -101,16 +105,18 @@ def compare_policies(
     on_demand: Offer | None,
     spot: Offer | None,
     deadline_s: float | None = None,
+    on_demand_interval_s: float | None = None,
     seed: int = 0,
 ) -> tuple[PolicyOutcome, ...]:
     """All policies that the offers and the deadline allow, cheapest first.
 
-    Falling back needs both offers and a deadline. Spot is left out where the run makes no headway on it.
+    ``on_demand_interval_s`` lies between two checkpoints on demand; None saves once, at the end. Falling back
+    needs both offers and a deadline. Spot is left out where the run makes no headway on it.
     """
     job = job.with_work(work_s.expected)
     found: list[PolicyOutcome] = []
     if on_demand is not None:
-        found.append(_on_demand(job, work_s, on_demand, instance_count, deadline_s))
+        found.append(_on_demand(job, work_s, on_demand, instance_count, (deadline_s, on_demand_interval_s)))
     if spot is not None and (alone := _spot(job, work_s, spot, instance_count, deadline_s)):
         found.append(alone)
     if on_demand is not None and spot is not None and deadline_s is not None:
@@ -157,13 +163,14 @@ def choose_policy(
 
 
 def _on_demand(
-    job: SpotJob, work_s: Estimate, offer: Offer, count: int, deadline_s: float | None
+    job: SpotJob, work_s: Estimate, offer: Offer, count: int, times_s: tuple[float | None, float | None]
 ) -> PolicyOutcome:
     """Nothing is left to chance but the work; its ends are taken as 5th and 95th percentile."""
+    deadline_s, interval_s = times_s
     wall_s = Estimate(
-        low=on_demand_held_s(job.with_work(work_s.low)),
-        expected=on_demand_held_s(job),
-        high=on_demand_held_s(job.with_work(work_s.high)),
+        low=on_demand_held_s(job.with_work(work_s.low), interval_s),
+        expected=on_demand_held_s(job, interval_s),
+        high=on_demand_held_s(job.with_work(work_s.high), interval_s),
         basis=work_s.basis,
     )
     usd_per_s = hourly_usd(offer, count) / SECONDS_PER_HOUR
@@ -188,14 +195,21 @@ def _on_demand(
 def _spot(
     job: SpotJob, work_s: Estimate, offer: Offer, count: int, deadline_s: float | None
 ) -> PolicyOutcome | None:
-    outcome = spot_outcome(job, offer, count, work_s=work_s, deadline_s=deadline_s)
-    if outcome is None:
+    times = spot_times(job, work_s, deadline_s=deadline_s)
+    if times is None:
         return None
+    outcome = spot_outcome(job, times, offer, count)
+    mean_usd = outcome.cost_usd.expected
     return PolicyOutcome(
         policy=Policy.SPOT,
-        cost_usd=outcome.cost_usd,
-        wall_s=outcome.wall_s,
-        miss_probability=outcome.miss_probability,
+        cost_usd=Estimate(
+            low=min(outcome.cost_usd_p10, mean_usd),
+            expected=mean_usd,
+            high=max(outcome.cost_usd_p90, mean_usd),
+            basis=work_s.basis,
+        ),
+        wall_s=times.wall_s,
+        miss_probability=times.miss_probability,
         on_demand_fraction=0.0,
     )
 
@@ -210,20 +224,24 @@ def _fallback(
 ) -> PolicyOutcome:
     spot, on_demand = offers
     deadline_s, interval_s = times_s
-    runs = [
-        _play(replace(one, wait_s=wait_s), min(interval_s, one.work_s), deadline_s, f"{seed} {number}")
+    played = [
+        (one, _play(replace(one, wait_s=wait_s), min(interval_s, one.work_s), deadline_s, f"{seed} {number}"))
         for work_weight, one in work_cases(job, work_s)
         for wait_weight, wait_s in wait_cases(job.wait_s)
         for number in range(max(1, round(work_weight * wait_weight * PLAY_COUNT)))
     ]
+    runs = [run for _, run in played]
+    at_expected = [run for one, run in played if one.work_s == work_s.expected]
     costs_usd = [_rent_usd(one, spot, on_demand, count) for one in runs]
+    mean_usd = statistics.fmean(_rent_usd(one, spot, on_demand, count) for one in at_expected)
     walls_s = [one.wall_s for one in runs]
+    mean_s = statistics.fmean(one.wall_s for one in at_expected)
     on_demand_s = sum(sum(one.on_demand_held_s) for one in runs)
     held_s = on_demand_s + sum(sum(one.spot_held_s) for one in runs)
     return PolicyOutcome(
         policy=Policy.SPOT_WITH_FALLBACK,
-        cost_usd=_estimate(costs_usd, 0.1, work_s),
-        wall_s=_estimate(walls_s, 0.05, work_s),
+        cost_usd=_estimate(costs_usd, mean_usd, 0.1, work_s),
+        wall_s=_estimate(walls_s, mean_s, 0.05, work_s),
         miss_probability=sum(one > deadline_s for one in walls_s) / len(walls_s),
         on_demand_fraction=on_demand_s / held_s,
     )
@@ -242,7 +260,6 @@ def _rent_usd(run: Run, spot: Offer, on_demand: Offer, count: int) -> float:
     return hours_usd / SECONDS_PER_HOUR
 
 
-def _estimate(values: list[float], tail: float, work_s: Estimate) -> Estimate:
-    mean = statistics.fmean(values)
+def _estimate(values: list[float], mean: float, tail: float, work_s: Estimate) -> Estimate:
     parts = statistics.quantiles(values, n=round(1 / tail))
     return Estimate(low=min(parts[0], mean), expected=mean, high=max(parts[-1], mean), basis=work_s.basis)

@@ -10,18 +10,21 @@ and nothing taken as normal: a short run has a fair chance of no interruption at
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.spot.job import SpotJob
-from planner.spot.segments import Segments, means, segments_of
+from planner.spot.segments import Segments, segments_of
 
 BIN_COUNT = 4096
 _DEVIATIONS = 12  # of the standard deviation that the grid reaches beyond the mean
 
 TINY = 1e-7
+_ROUNDING_ERROR = 1e-9
 
 _Floats = NDArray[np.float64]
 _Complex = NDArray[np.complex128]
@@ -45,71 +48,101 @@ class Spread:
 
 def held_spread(job: SpotJob, interval_s: float) -> Spread:
     """Of the time that instances are held, which is what is billed."""
-    return _spread(job, interval_s, wait_s=0.0)
+    return spread_of(((1.0, replace(job, wait_s=0.0)),), interval_s)
 
 
 def wall_spread(job: SpotJob, interval_s: float) -> Spread:
     """Of the time from the first request to the end, waiting included."""
-    return _spread(job, interval_s, wait_s=job.wait_s)
+    return spread_of(((1.0, job),), interval_s)
 
 
-def at_most(spreads: tuple[tuple[float, Spread], ...], time_s: float) -> float:
-    """The same for several cases of given weights that add up to 1."""
-    return math.fsum(weight * one.at_most(time_s) for weight, one in spreads)
+def spread_of(
+    cases: Sequence[tuple[float, SpotJob]], interval_s: float, bin_count: int = BIN_COUNT
+) -> Spread:
+    """Of the time from the first request to the end, of several cases whose weights add up to 1.
 
-
-def quantile_s(spreads: tuple[tuple[float, Spread], ...], probability: float) -> float:
-    """The least time, to a bin, that is not exceeded with ``probability``."""
-    low_s = min(one.base_s for _, one in spreads)
-    high_s = max(one.base_s + one.bin_s * len(one.cumulative) for _, one in spreads)
-    if at_most(spreads, low_s) >= probability:
-        return low_s
-    bin_s = min(one.bin_s for _, one in spreads)
-    while high_s - low_s > bin_s / 4:
-        middle_s = (low_s + high_s) / 2
-        if at_most(spreads, middle_s) >= probability:
-            high_s = middle_s
-        else:
-            low_s = middle_s
-    return high_s
-
-
-def _spread(job: SpotJob, interval_s: float, wait_s: float) -> Spread:
-    segments = segments_of(job, interval_s)
-    base_s = job.restart.first_s + math.fsum(one.count * one.length_s for one in segments)
-    if job.interruptions_per_s == 0:
+    Cases differ in work and wait; an interval longer than the work saves once, at the end.
+    """
+    segments = [segments_of(one, min(interval_s, one.work_s)) for _, one in cases]
+    bases_s = [
+        one.restart.first_s + math.fsum(part.count * part.length_s for part in parts)
+        for (_, one), parts in zip(cases, segments, strict=True)
+    ]
+    base_s = min(bases_s)
+    reach_s = max(
+        case_base_s - base_s + _reach_s(one, parts)
+        for (_, one), parts, case_base_s in zip(cases, segments, bases_s, strict=True)
+    )
+    if reach_s == 0:
         return Spread(base_s=base_s, bin_s=1.0, cumulative=(1.0,))
-    bin_s = _reach_s(job, interval_s, segments, wait_s) / BIN_COUNT
-    grid = _Grid(bin_s=bin_s)
+    grid = _Grid(reach_s / (bin_count - 2), bin_count)  # two more, or what lies at the end comes round
+    whole = sum(
+        weight * grid.exactly(case_base_s - base_s) * _beyond_base(one, parts, grid)
+        for (weight, one), parts, case_base_s in zip(cases, segments, bases_s, strict=True)
+    )
+    density = np.clip(np.fft.irfft(whole, bin_count), 0.0, None)
+    cumulative = tuple(np.minimum(np.cumsum(density), 1.0).tolist())
+    return Spread(base_s=base_s, bin_s=grid.bin_s, cumulative=cumulative)
+
+
+def quantile_s(spread: Spread, probability: float) -> float:
+    """The least time, to a bin, that is not exceeded with ``probability``."""
+    index = bisect_left(spread.cumulative, probability - _ROUNDING_ERROR)
+    return spread.base_s + spread.bin_s * min(index, len(spread.cumulative) - 1)
+
+
+def _beyond_base(job: SpotJob, segments: tuple[Segments, ...], grid: _Grid) -> _Complex:
+    """The transform of the time that interruptions add to the undisturbed run."""
     rate = job.interruptions_per_s
-    wait = grid.waiting(wait_s)
-    retry = wait * grid.interrupted(rate, job.restart.total_s)
-    restart = wait * grid.exactly(job.restart.total_s) * _survives(rate, job.restart.total_s)
-    restart /= 1 - retry * (1 - _survives(rate, job.restart.total_s))
-    first = wait * grid.interrupted(rate, job.restart.first_s)
-    whole = _survives(rate, job.restart.first_s) / (1 - first * (1 - _survives(rate, job.restart.first_s)))
+    if rate == 0:
+        return grid.exactly(0.0)
+    wait, total_s, first_s = grid.waiting(job.wait_s), job.restart.total_s, job.restart.first_s
+    retry = wait * grid.interrupted(rate, total_s)
+    restart = wait * grid.exactly(total_s) * _survives(rate, total_s)
+    restart = restart / (1 - retry * (1 - _survives(rate, total_s)))
+    first = wait * grid.interrupted(rate, first_s)
+    whole = _survives(rate, first_s) / (1 - first * (1 - _survives(rate, first_s)))
     for one in segments:
         whole = whole * _segment(job, one, grid, restart) ** one.count
-    density = np.clip(np.fft.irfft(whole, BIN_COUNT), 0.0, None)
-    return Spread(base_s=base_s, bin_s=bin_s, cumulative=tuple(np.minimum(np.cumsum(density), 1.0).tolist()))
+    return np.asarray(whole)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Grid:
-    """Transforms of elementary times on the grid; each keeps its mean."""
+    """Transforms of elementary times on the grid; each keeps its mean, and is computed once."""
 
-    bin_s: float
+    def __init__(self, bin_s: float, bin_count: int) -> None:
+        self.bin_s = bin_s
+        self._bin_count = bin_count
+        self._known: dict[tuple[str, float, float], _Complex] = {}
 
     def exactly(self, time_s: float) -> _Complex:
         """A constant, shared by the two bins beside it."""
-        weights = np.zeros(BIN_COUNT)
-        index, rest = divmod(time_s / self.bin_s, 1.0)
-        weights[int(index) % BIN_COUNT] += 1 - rest
-        weights[(int(index) + 1) % BIN_COUNT] += rest
-        return np.asarray(np.fft.rfft(weights))
+        return self._once("exactly", time_s, 0.0, lambda: self._exactly(time_s))
 
     def interrupted(self, rate_per_s: float, length_s: float) -> _Complex:
         """How long an attempt of ``length_s`` had run when it was interrupted."""
+        return self._once(
+            "interrupted", rate_per_s, length_s, lambda: self._interrupted(rate_per_s, length_s)
+        )
+
+    def waiting(self, mean_s: float) -> _Complex:
+        """An exponential time."""
+        return self._once("waiting", mean_s, 0.0, lambda: self._waiting(mean_s))
+
+    def _once(self, name: str, first: float, second: float, make: Callable[[], _Complex]) -> _Complex:
+        key = name, first, second
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def _exactly(self, time_s: float) -> _Complex:
+        weights = np.zeros(self._bin_count)
+        index, rest = divmod(time_s / self.bin_s, 1.0)
+        weights[int(index) % self._bin_count] += 1 - rest
+        weights[(int(index) + 1) % self._bin_count] += rest
+        return np.asarray(np.fft.rfft(weights))
+
+    def _interrupted(self, rate_per_s: float, length_s: float) -> _Complex:
         if length_s < TINY:
             return self.exactly(0.0)
         times = self._times()
@@ -121,15 +154,14 @@ class _Grid:
             integral = (-np.expm1(-rate_per_s * within) / rate_per_s - within) / share
         return self._of(integral + (times - within))
 
-    def waiting(self, mean_s: float) -> _Complex:
-        """An exponential time."""
+    def _waiting(self, mean_s: float) -> _Complex:
         if mean_s < TINY:
             return self.exactly(0.0)
         times = self._times()
         return self._of(times + mean_s * np.expm1(-times / mean_s))
 
     def _times(self) -> _Floats:
-        return np.asarray(np.arange(BIN_COUNT + 1) * self.bin_s, dtype=np.float64)
+        return np.asarray(np.arange(self._bin_count + 1) * self.bin_s, dtype=np.float64)
 
     def _of(self, integral: _Floats) -> _Complex:
         """From the integral of a cumulative distribution: each bin's share, split so that the mean stays."""
@@ -154,12 +186,13 @@ def _survives(rate_per_s: float, length_s: float) -> float:
     return math.exp(-rate_per_s * length_s)
 
 
-def _reach_s(job: SpotJob, interval_s: float, segments: tuple[Segments, ...], wait_s: float) -> float:
+def _reach_s(job: SpotJob, segments: tuple[Segments, ...]) -> float:
     """Time beyond the undisturbed run that the grid has to cover: the mean and many deviations."""
-    mean = means(job, interval_s)
     rate = job.interruptions_per_s
+    if rate == 0:
+        return 0.0
     restart_s = job.restart.total_s * math.exp(rate * job.restart.total_s)
-    waits_s = wait_s * math.exp(rate * job.restart.total_s)
+    waits_s = job.wait_s * math.exp(rate * job.restart.total_s)
     mean_s, variance = job.restart.total_s, (restart_s + waits_s) ** 2
     for one in segments:
         each_s = one.lost_s + restart_s + waits_s
@@ -169,4 +202,4 @@ def _reach_s(job: SpotJob, interval_s: float, segments: tuple[Segments, ...], wa
         variance += one.count * one.interruption_count * each_s**2 * (1 + spread)
     longest_s = max(one.length_s for one in segments)
     reach_s = mean_s + _DEVIATIONS * math.sqrt(variance) + 2 * (longest_s + waits_s + restart_s)
-    return max(reach_s, 1e-3 * mean.work_s)
+    return max(reach_s, 1e-3 * job.work_s)

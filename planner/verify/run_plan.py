@@ -84,7 +84,7 @@ def run_plan_of(
 ) -> RunPlan:
     """The plan with what it rests on. ``environment`` is that of the measurement nearest to it."""
     price = hourly_usd(plan.offer, plan.instance_count)
-    held_usd = billed_s(plan.offer, plan.duration_s.expected) / SECONDS_PER_HOUR * price
+    held_usd = billed_s(plan.offer, plan.held_s.expected) / SECONDS_PER_HOUR * price
     return RunPlan(
         schema_version=SCHEMA_VERSION,
         study=study,

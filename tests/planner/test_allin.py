@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogs.egress import load_egress
 from catalogs.gpus import GIB
-from planner.allin import AllIn, all_in_bill, bill_of
-from planner.cost import billed_s, run_cost
+from planner.allin import AllIn, all_in_bill, bill_of, interrupted_terms
+from planner.cost import billed_s
 from planner.energy import run_energy
 from planner.errors import PlannerError
 from planner.estimate.values import Basis, Estimate
-from planner.spot.outcome import spot_outcome
+from planner.spot.outcome import spot_outcome, spot_times
 from tests.builders import make_estimate, make_offer
 from tests.planner.spot.test_interval import job
 
@@ -29,15 +30,14 @@ parameters = st.builds(
     provisioning_s=seconds,
     set_up_s=seconds,
     compile_s=seconds,
-    warm_up_s=seconds,
-    evaluation_s=st.floats(0, 1e3),
-    evaluation_interval_s=st.none() | st.floats(60, 1e5),
+    start_up_s=seconds,
+    evaluation_s=seconds,
     checkpoint_stall_s=st.floats(0, 1e3),
     checkpoint_interval_s=st.none() | st.floats(60, 1e5),
     data_bytes=st.none() | st.integers(0, 10**15),
     data_provider=st.sampled_from([None, "aws", "gcp", "nebius", "unheard-of"]),
     data_region=st.sampled_from([None, "us-central1"]),
-    transfer_count=st.integers(0, 5),
+    transfer_count=st.floats(0, 5),
     checkpoint_bytes=st.none() | st.integers(0, 10**12),
     storage_usd_per_gib_month=st.none() | st.floats(0, 1),
     sweep_usd=st.none() | st.floats(0, 100),
@@ -68,17 +68,6 @@ def test_terms_add_up_to_the_rent_of_whole_blocks_and_the_rest(
     assert all(one.formula for one in bill.breakdown.terms)
 
 
-@given(training_s=st.floats(1, 1e6), provisioning_s=st.floats(0, 1e4), increment=st.sampled_from([1, 60]))
-def test_with_provisioning_alone_it_is_the_bill_of_run_cost(
-    training_s: float, provisioning_s: float, increment: int
-) -> None:
-    offer = make_offer(billing_increment_s=increment)
-    mine = all_in_bill(offer, 2, make_estimate(training_s), AllIn(provisioning_s=provisioning_s))
-    held_s = make_estimate(training_s + provisioning_s)
-    theirs = run_cost(offer, 2, held_s, provisioning_s)
-    assert mine.breakdown.total_usd.expected == pytest.approx(theirs.total_usd.expected, rel=1e-9)
-
-
 def test_every_term_by_hand() -> None:
     offer = make_offer(price_usd_per_hour=3.6, billing_increment_s=600)  # a tenth of a cent per second
     bill = all_in_bill(
@@ -89,9 +78,8 @@ def test_every_term_by_hand() -> None:
             provisioning_s=300,
             set_up_s=60,
             compile_s=40,
-            warm_up_s=10,
-            evaluation_s=20,
-            evaluation_interval_s=400,
+            start_up_s=10,
+            evaluation_s=40,
             checkpoint_stall_s=5,
             checkpoint_interval_s=300,
             data_bytes=200 * GIB,
@@ -101,14 +89,14 @@ def test_every_term_by_hand() -> None:
         ),
         EGRESS,
     )
-    held_s = 300 + 60 + 40 + 10 + 1000 + 2 * 20 + 4 * 5
+    held_s = 300 + 60 + 40 + 10 + 1000 + 40 + 4 * 5
     months = held_s / (730 * 3600)
     assert {one.name: one.expected_usd for one in bill.breakdown.terms} == pytest.approx(
         {
             "provisioning": 0.3,
             "set-up": 0.06,
-            "compile": 0.04,
-            "warm-up": 0.01,
+            "start-up": 0.01,
+            "compilation": 0.04,
             "training": 1.0,
             "evaluation": 0.04,
             "checkpoints": 0.02,
@@ -143,12 +131,39 @@ def test_a_place_without_egress_price_is_named() -> None:
     assert "data transfer: no egress price of basement to internet is known" in bill.not_counted
 
 
-def test_the_rent_of_spot_takes_the_place_of_the_steady_one() -> None:
-    outcome = spot_outcome(job(rate_per_hour=0.5), make_offer(), 1)
-    assert outcome is not None
-    bill = bill_of(make_offer(), outcome.terms, outcome.wall_s, AllIn(sweep_usd=2.0))
-    assert bill.breakdown.total_usd.expected == pytest.approx(outcome.cost_usd.expected + 2.0)
-    assert [one.name for one in bill.breakdown.terms][-2:] == ["interruptions", "sweep"]
+@given(
+    rate=st.floats(0, 3),
+    evaluation_s=seconds,
+    increment=st.sampled_from([1, 60, 3600]),
+    spread=st.floats(0, 0.5),
+)
+@settings(max_examples=30, deadline=None)
+def test_the_terms_of_spot_add_up_to_its_rent(
+    rate: float, evaluation_s: float, increment: int, spread: float
+) -> None:
+    one = job(rate_per_hour=rate, work_s=72_000 + evaluation_s)
+    offer = make_offer(billing_increment_s=increment)
+    training = make_estimate(72_000, spread)
+    ends = [getattr(training, end) + evaluation_s for end in ("low", "expected", "high")]
+    times = spot_times(one, Estimate(low=ends[0], expected=ends[1], high=ends[2], basis=training.basis))
+    assert times is not None
+    outcome = spot_outcome(one, times, offer, 2)
+    known = AllIn(
+        provisioning_s=one.restart.provisioning_s,
+        evaluation_s=evaluation_s,
+        checkpoint_stall_s=one.saving.stall_s,
+        checkpoint_interval_s=times.interval_s,
+    )
+    rent = interrupted_terms(offer, 2, training, known, outcome.cost_usd, outcome.rounding_s)
+    bill = bill_of(offer, rent, times.wall_s, replace(known, sweep_usd=2.0))
+    assert [one.name for one in bill.breakdown.terms][-1] == "sweep"
+    for end in ("low", "expected", "high"):
+        assert getattr(bill.breakdown.run_usd, end) == pytest.approx(getattr(outcome.cost_usd, end), rel=1e-3)
+        assert all(getattr(one, f"{end}_usd") >= 0 for one in rent)
+    lost = [one.expected_usd for one in rent if one.name == "interruptions"]
+    restarts_s = times.means.starting_s - one.restart.first_s
+    lost_usd = (times.means.lost_s + restarts_s) * 2 * offer.price_usd_per_hour / 3600
+    assert sum(lost) == pytest.approx(lost_usd, rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["set_up_s", "data_bytes", "checkpoint_interval_s"])
@@ -178,4 +193,4 @@ def test_an_impossible_overhead_is_refused() -> None:
 def test_the_price_is_dated_in_the_formula() -> None:
     offer = make_offer(as_of=date(2026, 1, 2), source="a list")
     bill = all_in_bill(offer, 1, HOUR, AllIn())
-    assert all("a list, 2026-01-02" in one.formula for one in bill.breakdown.terms)
+    assert "a list, 2026-01-02" in next(one.formula for one in bill.breakdown.terms if one.name == "training")

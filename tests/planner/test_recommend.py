@@ -11,10 +11,10 @@ import pytest
 
 from catalogs.gpus import Gpu, Link
 from catalogs.offers import Offer, Pricing
-from planner.candidates import CPU_PROCESS_BYTES
+from planner.candidates import CPU_PROCESS_BYTES, Miss
 from planner.estimate.values import Basis
 from planner.filters import Filters
-from planner.plan import CPU_NOTE, SPOT_NOTE
+from planner.plan import CPU_NOTE, Plan
 from planner.recommend import Recommendation, SetAside, recommend
 from planner.space import configs_for
 from planner.target import Target
@@ -30,10 +30,11 @@ from tests.builders import (
     make_measurement,
     make_offer,
     make_profile,
+    make_stated,
     make_target,
 )
 from trials.profile import WorkloadProfile
-from trials.trial import FailureKind, Outcome, Parallelism, Precision, TrialConfig
+from trials.trial import FailureKind, Outcome, Parallelism, Precision, Telemetry, TrialConfig
 
 L4, A100, CPU = make_gpu(), make_gpu("A100-SXM4-80GB", memory_bytes=80 * GIB), make_cpu()
 GPUS = {one.name: one for one in (L4, A100, CPU)}
@@ -68,7 +69,7 @@ def ask(
         "gpus": GPUS,
         "configs_for": one_config,
         "today": TODAY,
-        "provisioning_s": 0.0,
+        "stated": make_stated(),
         "sweep_usd": 0.0,
     }
     return recommend(
@@ -446,11 +447,132 @@ def test_filters_leave_out_and_count() -> None:
     assert answer.offer_count == 6
 
 
-def test_spot_alone_can_be_asked_for_and_carries_its_caveat() -> None:
-    offers = [make_offer(), make_offer(pricing=Pricing.SPOT)]
-    answer = ask(offers, filters=Filters(is_spot=True))
-    assert {one.offer.pricing for one in answer.plans} == {Pricing.SPOT}
-    assert answer.plans[0].notes == (SPOT_NOTE,)
+# Spot
+
+SPOT = {"pricing": Pricing.SPOT, "instance_type": "box-l4-24gb"}
+
+
+def test_spot_of_unknown_interruptions_wins_only_where_nothing_else_is() -> None:
+    offers = [make_offer(price_usd_per_hour=1.0), make_offer(price_usd_per_hour=0.4, **SPOT)]
+    answer = ask(offers, configs_for=_single(one_config))
+    assert [one.offer.pricing for one in answer.plans] == [Pricing.SPOT, Pricing.ON_DEMAND]
+    assert answer.winner is not None
+    assert answer.winner.offer == offers[0]
+    assert answer.comparison is not None
+    assert answer.comparison.passed_over == answer.plans[0]
+    alone = ask(offers, filters=Filters(is_spot=True), configs_for=_single(one_config)).winner
+    assert alone is not None
+    assert not alone.is_cost_known
+    assert alone.cost_usd.expected == pytest.approx(0.4 * 1000 / 3600)  # as if nothing interrupted it
+
+
+def test_up_to_which_rate_unknown_interruptions_are_worth_it_is_said() -> None:
+    offers = [make_offer(price_usd_per_hour=1.0), make_offer(price_usd_per_hour=0.5, **SPOT)]
+
+    def plans(offers: Sequence[Offer]) -> tuple[Plan, ...]:
+        stated = make_stated(provisioning_s=300.0)
+        return ask(offers, configs_for=_single(one_config), stated=stated).plans
+
+    spot = plans(offers)[0].spot
+    assert spot is not None
+    assert spot.break_even_rate_per_s is not None
+    rate_per_hour = spot.break_even_rate_per_s * 3600
+    at_rate = [offers[0], replace(offers[1], interruption_rate_per_hour=rate_per_hour)]
+    costs = [one.cost_usd.expected for one in plans(at_rate)]
+    assert costs[0] == pytest.approx(costs[1], rel=0.01)
+
+
+def test_spot_costs_what_its_interruptions_make_of_it_and_wins_where_that_is_less() -> None:
+    rare, often = (
+        ask(
+            [
+                make_offer(price_usd_per_hour=1.0),
+                make_offer(price_usd_per_hour=0.5, interruption_rate_per_hour=rate, **SPOT),
+            ],
+            configs_for=_single(one_config),
+            target=make_target(samples=32 * 36_000),
+            stated=make_stated(provisioning_s=600.0),
+        )
+        for rate in (0.1, 10.0)
+    )
+    assert rare.winner is not None
+    assert rare.winner.spot is not None
+    assert rare.winner.spot.interruption_count == pytest.approx(1.04, abs=0.05)  # in 10 h 10 min
+    # ten hours of work and a start, and for each interruption another start; saving costs next to nothing
+    held_s = 36_600 + rare.winner.spot.interruption_count * (600 + 180)
+    assert rare.winner.cost_usd.expected == pytest.approx(held_s * 0.5 / 3600, rel=0.01)
+    assert rare.winner.checkpoint_interval_s < 3600
+    assert often.winner is not None
+    assert often.winner.spot is None
+
+
+def test_a_rate_that_the_user_states_counts_where_the_catalog_has_none() -> None:
+    offers = [make_offer(price_usd_per_hour=0.5, **SPOT)]
+    stated = replace(make_stated(), interruptions_per_hour=0.2)
+    plan = ask(offers, configs_for=_single(one_config), stated=stated).winner
+    assert plan is not None
+    assert plan.spot is not None
+    assert plan.spot.is_rate_stated
+    assert plan.spot.job.interruptions_per_s == pytest.approx(0.2 / 3600)
+
+
+def test_a_deadline_that_spot_keeps_too_seldom_is_not_kept() -> None:
+    offers = [
+        make_offer(price_usd_per_hour=1.0),
+        make_offer(price_usd_per_hour=0.5, interruption_rate_per_hour=0.3, **SPOT),
+    ]
+    estimator = FakeEstimator(spread=0.0)
+    loose, tight = (
+        ask(
+            offers,
+            estimator,
+            configs_for=_single(one_config),
+            target=make_target(samples=32 * 36_000, deadline_s=hours * 3600),
+        )
+        for hours in (100, 11)
+    )
+    assert loose.winner is not None
+    assert loose.winner.spot is not None
+    assert tight.winner is not None
+    assert tight.winner.spot is None
+    late = tight.plans[0].spot
+    assert late is not None
+    assert late.miss_probability is not None
+    assert late.miss_probability > 0.05
+    assert tight.policies is not None
+    assert len(tight.policies.compared) == 3
+
+
+def test_a_run_that_interruptions_let_make_no_headway_is_no_plan() -> None:
+    offers = [make_offer(interruption_rate_per_hour=5000.0, **SPOT)]
+    answer = ask(offers, configs_for=_single(one_config), stated=make_stated(provisioning_s=300.0))
+    assert [one.reason for one in answer.set_aside] == [str(Miss.NO_HEADWAY)]
+
+
+def test_start_up_and_power_of_trials_come_to_the_bill() -> None:
+    config = make_config()
+    telemetry = Telemetry(
+        sample_count=9,
+        gpu_utilisation_fraction=0.9,
+        memory_utilisation_fraction=0.5,
+        sm_clock_hz=None,
+        sm_clock_max_hz=None,
+        power_w=70.0,
+        power_limit_w=None,
+        temperature_max_c=None,
+        energy_j=None,
+        throttle_reasons=(),
+        other_process_count=0,
+    )
+    measured = make_measurement(config, startup_s=20.0, first_step_s=30.5, telemetry=telemetry)
+    estimator = FakeEstimator(step_s=lambda _: 0.5, measured=[config])
+    offers = [make_offer(price_usd_per_hour=3.6)]
+    plan = ask(offers, estimator, [measured], configs_for=_single(one_config)).plans[0]
+    terms = {one.name: one.expected_usd for one in plan.breakdown.terms if one.name != "checkpoints"}
+    assert terms == pytest.approx({"start-up": 0.02, "compilation": 0.03, "training": 0.5}, rel=1e-6)
+    assert plan.duration_s.expected == pytest.approx(550.0)
+    assert plan.energy is not None
+    assert plan.energy.energy_j.expected == pytest.approx(550 * 70)
 
 
 def test_measured_devices_without_a_price_are_said() -> None:

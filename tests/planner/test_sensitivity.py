@@ -40,14 +40,14 @@ def test_the_price_may_rise_until_the_rival_is_cheaper() -> None:
 
 def test_the_same_chip_elsewhere_is_no_rival_but_its_spot_price_is() -> None:
     dearer = make_offer(price_usd_per_hour=1.01, region="next-door")
-    spot = make_offer(price_usd_per_hour=1.05, pricing=Pricing.SPOT)
+    spot = make_offer(price_usd_per_hour=1.05, pricing=Pricing.SPOT, interruption_rate_per_hour=1e-9)
     found = answers(L4_OFFER, dearer, A100_OFFER)[Change.PRICE_UP]
     assert found.rival is not None
     assert found.rival.offer == A100_OFFER
     found = answers(L4_OFFER, dearer, spot, A100_OFFER)[Change.PRICE_UP]
     assert found.rival is not None
     assert found.rival.offer == spot
-    assert found.flip_fraction == pytest.approx(0.05, rel=1e-3)
+    assert found.flip_fraction == pytest.approx(0.05, rel=0.01)  # two checkpoints less are saved
 
 
 def test_a_rise_that_breaks_the_budget_takes_the_winner_out_without_a_rival() -> None:

@@ -15,6 +15,7 @@ from planner.__main__ import run
 from planner.exits import Exit
 from planner.filters import Filters
 from planner.plan import repriced
+from planner.price_run import Pricer
 from planner.recommend import Recommendation
 from planner.reports.why_gpu import why_gpu
 from planner.search import distributions, params_of
@@ -27,6 +28,7 @@ from tests.builders import (
     make_measurement,
     make_offer,
     make_profile,
+    make_stated,
     make_target,
     make_workload,
 )
@@ -43,7 +45,7 @@ def asked(
 ) -> tuple[WhyNot, Recommendation]:
     settings = {"configs_for": _single(one_config), **changes}
     answer = ask(offers, estimator or speeds(**SPEEDS), **settings)
-    return why_not(answer, gpu, offers, partial(repriced, terms=answer.terms)), answer
+    return why_not(answer, gpu, offers, partial(repriced, pricer=Pricer(answer.terms))), answer
 
 
 def said(found: WhyNot, answer: Recommendation) -> str:
@@ -68,20 +70,20 @@ def test_the_price_and_the_speed_that_would_win() -> None:
 def test_the_break_even_price_is_where_the_ranking_turns(share: float) -> None:
     """With provisioning and blocks, so that nothing is proportional."""
     hourly = make_offer(A100.name, price_usd_per_hour=3.0, billing_increment_s=60)
-    found, _ = asked(L4_OFFER, hourly, provisioning_s=300.0)
+    found, _ = asked(L4_OFFER, hourly, stated=make_stated(provisioning_s=300.0))
     assert found.price_usd_per_hour is not None
     at_break_even = replace(hourly, price_usd_per_hour=found.price_usd_per_hour * share)
-    _, answer = asked(L4_OFFER, at_break_even, provisioning_s=300.0)
+    _, answer = asked(L4_OFFER, at_break_even, stated=make_stated(provisioning_s=300.0))
     assert answer.winner is not None
     assert (answer.winner.offer.gpu == A100.name) is (share < 1)
 
 
 @pytest.mark.parametrize("share", [0.99, 1.01])
 def test_the_break_even_speed_is_where_the_ranking_turns(share: float) -> None:
-    found, _ = asked(L4_OFFER, A100_OFFER, provisioning_s=300.0)
+    found, _ = asked(L4_OFFER, A100_OFFER, stated=make_stated(provisioning_s=300.0))
     assert found.speedup is not None
     faster = speeds(L4=2.0, A100=1.0 / (found.speedup * share))
-    _, answer = asked(L4_OFFER, A100_OFFER, estimator=faster, provisioning_s=300.0)
+    _, answer = asked(L4_OFFER, A100_OFFER, estimator=faster, stated=make_stated(provisioning_s=300.0))
     assert answer.winner is not None
     assert (answer.winner.offer.gpu == A100.name) is (share > 1)
 
@@ -93,7 +95,9 @@ def test_a_speed_within_the_interval_may_be_settled_by_a_measurement() -> None:
 
 
 def test_what_is_paid_beside_the_steps_may_leave_no_speed_that_wins() -> None:
-    found, answer = asked(L4_OFFER, replace(A100_OFFER, price_usd_per_hour=9.0), provisioning_s=3600.0)
+    found, answer = asked(
+        L4_OFFER, replace(A100_OFFER, price_usd_per_hour=9.0), stated=make_stated(provisioning_s=3600.0)
+    )
     assert found.speedup is None
     assert "Speed: no speed makes it win" in said(found, answer)
 

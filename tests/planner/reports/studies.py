@@ -24,6 +24,7 @@ from tests.builders import (
     make_measurement,
     make_offer,
     make_profile,
+    make_stated,
     make_target,
     make_workload,
 )
@@ -33,6 +34,7 @@ from trials.trial import Outcome, Parallelism, Precision, TrialConfig
 L4, A100, CPU = make_gpu(), make_gpu("A100-SXM4-80GB", memory_bytes=80 * GIB), make_cpu()
 GPUS = {one.name: one for one in (L4, A100, CPU)}
 BF16 = make_config(precision=Precision.BF16)
+STARTED = {"startup_s": 0.0, "first_step_s": 0.0}  # so that a run is its steps and nothing else
 OFFERS = (
     make_offer(price_usd_per_hour=0.72, instance_type="g2-standard-8"),
     make_offer(A100.name, price_usd_per_hour=3.6, instance_type="a2-ultragpu-1g"),
@@ -52,8 +54,8 @@ def make_report(
     """A sweep on one L4 of a run of 36,000 steps: bf16 takes 0.5 s a step, which was measured."""
     if outcomes is None:
         outcomes = (
-            make_measurement(make_config(), step_time_s=1.0, trial_s=30.0),
-            make_measurement(BF16, step_time_s=0.5, trial_s=20.0),
+            make_measurement(make_config(), step_time_s=1.0, trial_s=30.0, **STARTED),
+            make_measurement(BF16, step_time_s=0.5, trial_s=20.0, **STARTED),
             make_failure(make_config(micro_batch_size=32, accumulation=1), trial_s=10.0),
         )
     recommendation = recommend(
@@ -65,7 +67,7 @@ def make_report(
         estimator=estimator or FakeEstimator(step_s=seconds, spread=0.2, measured=(make_config(), BF16)),
         configs_for=configs,
         today=today,
-        provisioning_s=0.0,
+        stated=make_stated(),
         sweep_usd=0.012,
     )
     figures: dict[str, Any] = {
@@ -91,7 +93,9 @@ def make_cpu_report(**changes: Any) -> Report:
     host = make_environment(
         device_name="Xeon", device_memory_bytes=32 * GIB, driver=None, cuda=None, threads_per_worker=8
     )
-    measured = make_measurement(config, step_time_s=10.0, peak_reserved_bytes=None, environment=host)
+    measured = make_measurement(
+        config, step_time_s=10.0, peak_reserved_bytes=None, environment=host, **STARTED
+    )
     return make_report(
         outcomes=(measured,),
         estimator=FakeEstimator(step_s=seconds, spread=0.5, measured=(config,)),

@@ -196,7 +196,7 @@ def test_the_markdown_holds_the_answer_and_the_tables() -> None:
     text = to_markdown.render(make_report()).replace("\N{MULTIPLICATION SIGN}", "x")
     assert text.startswith("# Rent 1 x g2-standard-8 from gcp\n")
     assert "| 1 | 1 x L4-24GB | g2-standard-8, gcp us-central1 | 5 h | $3.60 |" in text
-    assert "| **total** | **$3.61** |  |" in text
+    assert "| **total** | **$3.61** | $3.54 to $3.68 |  |" in text
     assert "| 2 | 1 x L4-24GB | 32 x 1 | fp32 |  |  | out of memory: CUDA out of memory" in text
 
 

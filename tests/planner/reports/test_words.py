@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from catalogs.offers import Pricing
+from catalogs.offers import Offer, Pricing
 from planner.recommend import Recommendation
-from planner.reports import labels, provenance, to_terminal, words, write_reports
+from planner.reports import labels, provenance, to_html, to_markdown, to_terminal, words, write_reports
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
+from planner.reports.shown import not_counted
 from planner.reports.why import explanation
 from tests.builders import (
     GIB,
@@ -49,7 +50,9 @@ def test_the_facts_carry_their_intervals_and_limits() -> None:
     report = make_report(target=make_target(samples=LONG, budget_usd=100.0, deadline_s=36_000.0))
     winner = report.recommendation.winner
     assert winner is not None
-    assert {name: plain(text) for name, text in words.facts(report, winner)} == {
+    facts = {name: plain(text) for name, text in words.facts(report, winner)}
+    assert facts.pop("checkpoints").startswith("every 1 h, each holds training up for 0.0")
+    assert facts == {
         "cost": "$3.60 (90%: $3.53 to $3.67); $3.61 with the sweep's $0.01, of a budget of $100",
         "time": "5 h (90%: 4.9 to 5.1 h); deadline 10 h",
         "how sure": "the speed is measured with this configuration on this device type and count",
@@ -212,7 +215,7 @@ def test_the_value_of_an_hour_picks_the_faster_plan_and_is_explained() -> None:
     )
 
 
-def test_old_prices_and_spot_and_missing_prices_are_warned_of() -> None:
+def test_old_prices_and_missing_prices_are_warned_of() -> None:
     offers = [
         make_offer(as_of=date(2025, 4, 1), price_usd_per_hour=0.7),
         make_offer(pricing=Pricing.SPOT, as_of=date(2025, 5, 20), price_usd_per_hour=0.3),
@@ -220,8 +223,6 @@ def test_old_prices_and_spot_and_missing_prices_are_warned_of() -> None:
     assert warnings(make_report(offers)) == (
         "1 on-demand or reserved price is over 30 days old and 1 spot price is over a day old (the oldest "
         "from 1 April 2025): check the price before renting.",
-        "The plan is on spot: the price can move and the instance can be taken away; interruptions are not "
-        "in this cost.",
     )
     measured = make_report([OFFERS[1]])
     assert f"{L4.name} was measured, but no offer in the catalog has it." in warnings(measured)
@@ -278,3 +279,46 @@ def test_a_host_bound_plan_is_said_to_be_one_in_every_form(tmp_path: Path) -> No
         estimator=FakeEstimator(step_s=seconds, measured=(make_config(), BF16), host_share=0.4)
     )
     assert not any("host-bound" in one for one in warnings(free))
+
+
+def spot_offers(rate_per_hour: float | None) -> list[Offer]:
+    """The same instance on demand and, at a third of the price, on spot."""
+    same = {"instance_type": "g2-standard-8", "region": "us-central1"}
+    spot = make_offer(
+        pricing=Pricing.SPOT, price_usd_per_hour=0.24, interruption_rate_per_hour=rate_per_hour, **same
+    )
+    return [make_offer(price_usd_per_hour=0.72, **same), spot]
+
+
+def test_interruptions_checkpoints_and_lateness_of_a_spot_plan_are_said() -> None:
+    report = make_report(spot_offers(0.1), target=make_target(samples=LONG, deadline_s=36_000.0))
+    best = report.recommendation.best
+    assert best is not None
+    facts = {name: plain(text) for name, text in words.facts(report, best)}
+    assert facts["interruptions"].startswith(
+        "one every 10 h of all instances together, from the catalog: 0.5 expected; rent from $1.1"
+    )
+    assert "the deadline is missed in " in facts["interruptions"]
+    assert "(Daly 2006)" in facts["checkpoints"]
+    assert any("rests on waits for capacity" in one for one in warnings(report))
+    text = why(report.recommendation)
+    assert "Ways to rent g2-standard-8, by expected rent: spot $1.2" in text
+    assert "; on-demand $3.60 (" in text
+    assert "Of these spot suits this run: the cheapest on average of those that keep the deadline." in text
+
+
+def test_unknown_interruptions_are_said_with_what_would_still_pay() -> None:
+    text = why(make_report(spot_offers(None)).recommendation)
+    assert "1 plan with a lower expected cost was passed over" in text
+    assert "may be interrupted, nobody publishes how often" in text
+
+
+def test_the_bill_names_what_it_leaves_out() -> None:
+    report = make_report()
+    best = report.recommendation.best
+    assert best is not None
+    left_out = not_counted(best)
+    assert left_out.startswith("Not counted: data set: its size is not known")
+    for text in (to_terminal.render(report), to_markdown.render(report), to_html.render(report)):
+        assert "What the cost is made of" in text
+        assert "Not counted" in text

@@ -83,7 +83,7 @@ def test_a_simulation_agrees_within_three_percent(rate: float, notice: float, la
     assert found.held_s == pytest.approx(statistics.fmean(held), rel=0.03)
     assert found.wall_s == pytest.approx(statistics.fmean(wall), rel=0.03)
     for share in (0.1, 0.5, 0.9):
-        predicted_s = quantile_s(((1.0, wall_spread(one, interval_s)),), share)
+        predicted_s = quantile_s(wall_spread(one, interval_s), share)
         assert predicted_s == pytest.approx(wall[int(share * len(wall))], rel=0.04)
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalogs.offers import Pricing
+from catalogs.offers import Offer, Pricing
 from planner.estimate.values import Basis, Estimate
 from planner.spot.break_even import break_even_rate_per_s, on_demand_held_s
 from planner.spot.interval import best_interval_s
-from planner.spot.job import Saving, measured_restart
+from planner.spot.job import Saving, SpotJob
 from planner.spot.outcome import (
+    SpotOutcome,
     best_saving,
+    mean_times,
     rounding_per_holding_s,
     spot_outcome,
+    spot_times,
 )
 from planner.spot.segments import means
-from tests.builders import make_measurement, make_offer
+from tests.builders import make_offer
 from tests.planner.spot.test_interval import job
 
 ON_DEMAND = make_offer(price_usd_per_hour=3.6)
@@ -36,22 +38,44 @@ def work(hours: float, spread: float = 0.0) -> Estimate:
     )
 
 
-@given(rate=st.floats(0, 3), count=st.sampled_from([1, 2, 8]), increment=st.sampled_from([1, 60, 3600]))
+def outcome_of(
+    one: SpotJob, offer: Offer = SPOT, count: int = 1, on_demand: Offer | None = None
+) -> SpotOutcome:
+    times = spot_times(one, work(one.work_s / 3600))
+    assert times is not None
+    return spot_outcome(one, times, offer, count, on_demand)
+
+
+@given(rate=st.floats(0, 3), tail=st.sampled_from([0.05, 0.25]))
 @settings(max_examples=30, deadline=None)
-def test_the_terms_add_up_to_the_cost(rate: float, count: int, increment: int) -> None:
-    offer = replace(SPOT, billing_increment_s=increment)
-    found = spot_outcome(job(rate_per_hour=rate), offer, count, work_s=work(20, 0.1))
+def test_means_lie_within_their_intervals_and_wider_ones_hold_narrower(rate: float, tail: float) -> None:
+    one = replace(job(rate_per_hour=rate), wait_s=600.0)
+    found = spot_times(one, work(20, 0.1), tail_fraction=tail)
+    wider = spot_times(one, work(20, 0.1), tail_fraction=tail / 2)
+    quick = mean_times(one, work(20, 0.1))
     assert found is not None
-    for end in ("low", "expected", "high"):
-        total = math.fsum(getattr(term, f"{end}_usd") for term in found.terms)
-        assert total == pytest.approx(getattr(found.cost_usd, end), rel=1e-12)
-    assert found.cost_usd.low <= found.cost_usd.expected <= found.cost_usd.high
-    assert found.wall_s.low <= found.wall_s.expected <= found.wall_s.high
+    assert wider is not None
+    assert quick is not None
+    for name in ("held_s", "wall_s"):
+        inner, outer = getattr(found, name), getattr(wider, name)
+        assert outer.low <= inner.low <= inner.expected <= inner.high <= outer.high
+        assert inner.expected == outer.expected == getattr(quick, name).expected
+
+
+def test_fewer_bins_say_nearly_the_same() -> None:
+    one = replace(job(rate_per_hour=0.2), wait_s=1800.0)
+    fine, coarse = (
+        spot_times(one, work(20, 0.1), deadline_s=25 * 3600, bin_count=count) for count in (4096, 1024)
+    )
+    assert fine is not None
+    assert coarse is not None
+    assert coarse.held_s.high == pytest.approx(fine.held_s.high, rel=2e-3)
+    assert coarse.wall_s.high == pytest.approx(fine.wall_s.high, rel=5e-3)
+    assert coarse.miss_probability == pytest.approx(fine.miss_probability, abs=5e-3)
 
 
 def test_a_certain_run_without_interruptions_costs_its_hours() -> None:
-    found = spot_outcome(job(rate_per_hour=0.0), SPOT, 2, on_demand=ON_DEMAND)
-    assert found is not None
+    found = outcome_of(job(rate_per_hour=0.0), count=2, on_demand=ON_DEMAND)
     hours = (240 + 72_000 + 30) / 3600
     assert found.cost_usd.expected == pytest.approx(hours * 0.9 * 2, rel=1e-4)
     assert found.break_even_discount_fraction == pytest.approx(0.0, abs=1e-4)
@@ -61,27 +85,28 @@ def test_a_certain_run_without_interruptions_costs_its_hours() -> None:
 
 def test_at_the_break_even_discount_both_cost_the_same() -> None:
     one = job(rate_per_hour=2.0)
-    found = spot_outcome(one, SPOT, 1, on_demand=ON_DEMAND)
-    assert found is not None
+    found = outcome_of(one, on_demand=ON_DEMAND)
     assert found.break_even_discount_fraction is not None
     even = replace(SPOT, price_usd_per_hour=3.6 * (1 - found.break_even_discount_fraction))
-    at_even = spot_outcome(one, even, 1)
-    assert at_even is not None
+    at_even = outcome_of(one, even)
     assert at_even.cost_usd.expected == pytest.approx(on_demand_held_s(one) / 3600 * 3.6, rel=1e-3)
 
 
 def test_at_the_break_even_rate_both_take_the_same_dollars() -> None:
     one = job()
-    rate = break_even_rate_per_s(one, discount_fraction=0.5)
+    rate = break_even_rate_per_s(one, on_demand_held_s(one) / 0.5)
+    assert rate is not None
     at_rate = replace(one, interruptions_per_s=rate)
-    assert means(at_rate, best_interval_s(at_rate)).held_s * 0.5 == pytest.approx(on_demand_held_s(one))
+    held_s = means(at_rate, best_interval_s(at_rate)).held_s
+    assert held_s * 0.5 == pytest.approx(on_demand_held_s(one), rel=1e-3)
+    assert break_even_rate_per_s(one, on_demand_held_s(one) * 0.9) is None
 
 
 def test_the_chance_of_missing_falls_with_the_deadline() -> None:
     one = replace(job(), wait_s=1800.0)
     chances = []
     for hours in (20, 24, 30, 45, 80):
-        found = spot_outcome(one, SPOT, 1, work_s=work(20, 0.05), deadline_s=hours * 3600)
+        found = spot_times(one, work(20, 0.05), deadline_s=hours * 3600)
         assert found is not None
         assert found.miss_probability is not None
         chances.append(found.miss_probability)
@@ -91,14 +116,15 @@ def test_the_chance_of_missing_falls_with_the_deadline() -> None:
 
 
 def test_without_a_deadline_there_is_no_chance_of_missing_it() -> None:
-    found = spot_outcome(job(), SPOT, 1)
-    assert found is not None
-    assert found.miss_probability is None
+    found = outcome_of(job())
+    assert found.times.miss_probability is None
     assert found.pays is None
 
 
 def test_a_run_that_makes_no_headway_has_no_outcome() -> None:
-    assert spot_outcome(job(rate_per_hour=2000.0), SPOT, 1) is None
+    one = job(rate_per_hour=2000.0)
+    assert spot_times(one, work(20)) is None
+    assert mean_times(one, work(20)) is None
 
 
 def test_saving_aside_pays_unless_it_is_durable_late() -> None:
@@ -108,13 +134,6 @@ def test_saving_aside_pays_unless_it_is_durable_late() -> None:
     late = Saving(stall_s=50.0, durable_s=3000.0)
     assert best_saving(one, [waiting, soon]) == soon
     assert best_saving(one, [waiting, late]) == waiting
-
-
-def test_a_restart_takes_what_the_start_of_a_trial_took() -> None:
-    measurement = make_measurement(step_time_s=0.5, startup_s=20.0, first_step_s=30.5)
-    restart = measured_restart(measurement, load_s=12.0, provisioning_s=100.0, set_up_s=5.0)
-    assert restart.first_s == 100 + 5 + 20 + 30
-    assert restart.total_s == restart.first_s + 12
 
 
 def test_started_blocks_add_half_a_block_unless_instances_live_shorter_than_one() -> None:

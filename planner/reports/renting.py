@@ -1,0 +1,105 @@
+"""What comes to a plan besides its steps, in words: interruptions, checkpoints, energy, ways to rent."""
+
+from __future__ import annotations
+
+from planner.energy import JOULES_PER_KWH, Energy
+from planner.plan import Plan
+from planner.price_run import SpotRun
+from planner.recommend import Recommendation
+from planner.reports import formats
+from planner.spot.policy import MISS_CAVEAT, Policy, PolicyOutcome
+
+
+def besides_steps(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Facts of a plan by name; each only where there is something to say."""
+    return (
+        *((("interruptions", _interruptions(plan, plan.spot)),) if plan.spot else ()),
+        ("checkpoints", _checkpoints(plan)),
+        *((("energy", _energy(plan.energy)),) if plan.energy else ()),
+    )
+
+
+def unknown_interruptions(plan: Plan) -> str:
+    """What can be said of a spot plan whose rate nobody knows; "" of any other."""
+    if plan.spot is None or plan.is_cost_known:
+        return ""
+    text = (
+        "Nobody publishes how often this spot instance is interrupted: its cost is that of a run without "
+        "interruptions"
+    )
+    rate = plan.spot.break_even_rate_per_s
+    if rate:
+        text += (
+            f", and it stays below the cheapest on-demand plan up to one interruption every "
+            f"{formats.duration(1 / rate)}"
+        )
+    return f"{text}. --interruptions-per-hour states a rate."
+
+
+def lateness(answer: Recommendation) -> str:
+    """The caveat of the chance to miss the deadline, where one is shown; "" elsewhere."""
+    best = answer.best
+    shown = best is not None and best.spot is not None and best.spot.miss_probability is not None
+    compared = answer.policies.compared if answer.policies else ()
+    late = any(one.policy is Policy.SPOT and one.miss_probability is not None for one in compared)
+    return f"Mind that {MISS_CAVEAT}." if shown or late else ""
+
+
+def ways_to_rent(answer: Recommendation) -> str:
+    """The policies that were compared for the best plan, which one suits it and why; "" without any."""
+    choice, best = answer.policies, answer.best
+    if choice is None or best is None:
+        return ""
+    compared = "; ".join(_policy(one) for one in choice.compared)
+    return (
+        f"Ways to rent {best.offer.instance_type}, by expected rent: {compared}. Of these "
+        f"{choice.chosen.policy} suits this run: {choice.reason}."
+    )
+
+
+def _policy(one: PolicyOutcome) -> str:
+    late = ""
+    if one.miss_probability is not None:
+        late = f", late in {formats.percent(one.miss_probability)} of runs"
+    share = ""
+    if one.policy is Policy.SPOT_WITH_FALLBACK:
+        share = f", {formats.percent(one.on_demand_fraction)} of the hours on demand"
+    return f"{one.policy} {formats.usd(one.cost_usd.expected)} ({_tenths(one)}{share}{late})"
+
+
+def _tenths(one: PolicyOutcome) -> str:
+    return f"10th to 90th percentile {formats.interval(one.cost_usd, formats.usd)}"
+
+
+def _interruptions(plan: Plan, spot: SpotRun) -> str:
+    if spot.interruption_count is None:
+        return unknown_interruptions(plan)
+    rate = spot.job.interruptions_per_s
+    if not rate:
+        return "none"
+    source = "stated by you" if spot.is_rate_stated else "from the catalog"
+    text = (
+        f"one every {formats.duration(1 / rate)} of all instances together, {source}: "
+        f"{formats.significant(spot.interruption_count, 2)} expected; rent from "
+        f"{formats.usd(spot.cost_usd_p10)} (10th percentile) to {formats.usd(spot.cost_usd_p90)} (90th)"
+    )
+    if spot.miss_probability is not None:
+        text += f"; the deadline is missed in {formats.percent(spot.miss_probability)} of runs"
+    return text
+
+
+def _checkpoints(plan: Plan) -> str:
+    way = "in the background, " if plan.saving.stall_s < plan.saving.durable_s else ""
+    rule = " (Daly 2006)" if plan.spot is not None and plan.spot.job.interruptions_per_s else ""
+    return (
+        f"every {formats.duration(plan.checkpoint_interval_s)}{rule}, {way}each holds training up for "
+        f"{formats.duration(plan.saving.stall_s)}"
+    )
+
+
+def _energy(energy: Energy) -> str:
+    kwh = formats.significant(energy.energy_j.expected / JOULES_PER_KWH, 3)
+    text = f"{kwh} kWh ({energy.formula}; the host and cooling are not in it)"
+    if energy.co2_kg is not None:
+        text += f"; {formats.significant(energy.co2_kg.expected, 3)} kg of CO2"
+    return text
