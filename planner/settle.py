@@ -155,7 +155,8 @@ def _best_trial(
 ) -> UsefulTrial:
     """On the plan's own devices, or on the cheapest instance with its chip: whichever is worth more."""
     plan = decision.plan
-    same = [one for one in ranked if devices_of(one) == devices_of(plan)]
+    devices = devices_of(plan)
+    same = [one for one in ranked if devices_of(one) == devices]
     places = [min(same, key=lambda one: one.price_usd_per_hour)]
     if plan.offer.gpu not in measured_gpus:
         chip = [one for one in ranked if one.offer.gpu == plan.offer.gpu]
