@@ -1,9 +1,10 @@
 """Which trial next, and whether it pays: expected saving on the target run against the price of the trial.
 
-The analytic model of the estimator, refitted after every trial, gives each candidate's cost of the target run
-as a lognormal between its low and its high. Its expected improvement over the best measured configuration
+The analytic model of the estimator, refitted after every trial, gives each candidate's cost of the target
+run as a lognormal between its low and its high. Its expected improvement over the best measured configuration
 (Mockus 1978; for the lognormal the integral has a closed form) is in dollars, and so is what the trial itself
-costs; the difference is what measuring it is worth.
+costs. A trial pays when it is expected to save more than it costs; of those that pay, the one with the
+largest saving per dollar comes first (Snoek et al. 2012).
 """
 
 from __future__ import annotations
@@ -44,6 +45,26 @@ class Choice:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """What a trial is expected to save on the target run, and its price, in the unit of the run's cost."""
+
+    candidate: Candidate
+    saving: float
+    price: float  # 0 on a device without one
+    floor: float  # a saving below it is within the noise of measuring the run
+
+    @property
+    def pays(self) -> bool:
+        """Whether it is expected to save more than it costs, and more than noise."""
+        return self.saving > max(self.price, self.floor)
+
+    @property
+    def per_dollar(self) -> float:
+        """Saving over price."""
+        return self.saving / self.price if self.price > 0 else math.inf
+
+
 def fit_probability(candidate: Candidate, confidence: float) -> float:
     """Chance that the configuration fits into the device's memory; 1 where nothing is known."""
     if candidate.memory is None:
@@ -67,7 +88,7 @@ def expected_improvement(best: float, run_cost: Estimate, confidence: float) -> 
 def choose(
     candidates: Sequence[Candidate], best: float | None, confidence: float, tried: Sequence[TrialConfig]
 ) -> Choice | None:
-    """The candidate with the largest expected net saving; None when none pays for itself.
+    """The trial with the largest expected saving per dollar; None when none is expected to save its price.
 
     Args:
         candidates: what could be tried now.
@@ -77,43 +98,73 @@ def choose(
     """
     opening = _opening(candidates, tried)
     if opening is not None:
-        return opening
+        worth = worth_of_searching(candidates, best) if best is not None else None
+        return opening if worth is None or worth.pays else None
     if best is None:
         return _smallest(candidates)
-    scored = [
-        (expected_improvement(best, one.run_cost, confidence) * fit_probability(one, confidence), one)
+    worth = most_worth(candidates, best, confidence)
+    if worth is None or not worth.pays:
+        return None
+    return _choice(worth.candidate, "largest expected saving for what it costs", worth.saving)
+
+
+def most_worth(candidates: Sequence[Candidate], best: float, confidence: float) -> Worth | None:
+    """The trial with the largest expected saving per dollar, whether it pays or not; None without estimates.
+
+    Args:
+        candidates: what could be tried.
+        best: cost of the target run as it would be without the trial.
+        confidence: of the candidates' intervals.
+    """
+    worths = [
+        Worth(
+            candidate=one,
+            saving=expected_improvement(best, one.run_cost, confidence) * fit_probability(one, confidence),
+            price=one.trial_cost_usd or 0.0,
+            floor=GAIN_FLOOR_FRACTION * best,
+        )
         for one in candidates
         if one.run_cost is not None
     ]
-    worth = [
-        (saving - (one.trial_cost_usd or 0.0), saving, one)
-        for saving, one in scored
-        if saving > max(one.trial_cost_usd or 0.0, GAIN_FLOOR_FRACTION * best)
-    ]
-    if not worth:
+    return max(worths, key=lambda one: (one.pays, one.per_dollar, one.saving), default=None)
+
+
+def worth_of_searching(candidates: Sequence[Candidate], best: float) -> Worth | None:
+    """After the first trial: the most that searching on could save, against the price of the cheapest trial.
+
+    From ``best`` down to the lowest end of any candidate's interval. Not before the first trial: a trace sees
+    no data loading, and what it takes for a tiny run may be a long one. None where nothing is priced.
+    """
+    lows = [one.run_cost.low for one in candidates if one.run_cost is not None]
+    priced = [one for one in candidates if one.trial_cost_usd is not None]
+    if not lows or not priced:
         return None
-    _, saving, one = max(worth, key=lambda row: row[0])
-    return _choice(one, "largest expected saving on the target run", saving)
+    cheapest = min(priced, key=lambda one: one.trial_cost_usd or 0.0)
+    return Worth(
+        candidate=cheapest, saving=max(best - min(lows), 0.0), price=cheapest.trial_cost_usd or 0.0, floor=0.0
+    )
 
 
 def _opening(candidates: Sequence[Candidate], tried: Sequence[TrialConfig]) -> Choice | None:
-    """The first two trials of each GPU type: the plainest configuration at two micro batch sizes.
+    """The first two trials: the plainest configuration of the GPU type cheapest to try, at two micro batches.
 
-    Time and memory are lines in the micro batch size, and two points are a line: all that is predicted on
-    that type, the largest batch that fits among it, starts from them.
+    Time and memory are lines in the micro batch size, and two points are a line: all that is predicted starts
+    from them. Other GPU types need no opening: they are predicted from this one, with an interval that says
+    how badly, and are tried when that is worth the money.
     """
-    for gpu in dict.fromkeys(one.config.gpu for one in candidates):
-        mine = [one for one in candidates if one.config.gpu == gpu]
-        before = [config for config in tried if config.gpu == gpu]
-        if not before:
-            one = min(mine, key=lambda one: _plainness(one.config))
-            return _choice(one, f"first trial on {gpu}: the plainest configuration")
-        if len(before) == 1:
-            same = [one for one in mine if _technique(one.config) == _technique(before[0])]
-            if same:
-                size = before[0].micro_batch_size * SECOND_MICRO_BATCH_FACTOR
-                one = min(same, key=lambda one: abs(math.log(one.config.micro_batch_size / size)))
-                return _choice(one, f"second trial on {gpu}: the same at another micro batch size")
+    if not tried and candidates:
+        cheapest = min(candidates, key=lambda one: (one.trial_cost_usd or 0.0, _plainness(one.config)))
+        mine = [one for one in candidates if one.config.gpu == cheapest.config.gpu]
+        return _choice(
+            min(mine, key=lambda one: _plainness(one.config)),
+            f"first trial: the plainest configuration on {cheapest.config.gpu}",
+        )
+    if len(tried) == 1:
+        same = [one for one in candidates if _technique(one.config) == _technique(tried[0])]
+        if same:
+            size = tried[0].micro_batch_size * SECOND_MICRO_BATCH_FACTOR
+            nearest = min(same, key=lambda one: abs(math.log(one.config.micro_batch_size / size)))
+            return _choice(nearest, "second trial: the same at another micro batch size")
     return None
 
 

@@ -18,7 +18,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer
-from planner.acquisition import GAIN_FLOOR_FRACTION, Candidate, Choice, choose
+from planner.acquisition import Candidate, Choice, choose
 from planner.allin_parameters import Stated
 from planner.cost import SECONDS_PER_HOUR, held_usd
 from planner.estimate import Estimate, Estimator, Hardware, fit
@@ -26,6 +26,7 @@ from planner.estimate.loading import loader_variants
 from planner.plan import hardware_of
 from planner.price_run import Pricer, Terms
 from planner.rule_out import rule_out
+from planner.stopping import why_none
 from planner.store import Study
 from planner.target import Target
 from trials.devices import DeviceGroup
@@ -142,12 +143,7 @@ class Search:
         if not left:
             return "every configuration has been tried"
         _, best_cost = self.best()
-        if best_cost is None:
-            return "no configuration that is left can be paid for"
-        return (
-            f"none of the {len(left)} untried configurations is expected to save more than its trial costs, "
-            f"or more than {GAIN_FLOOR_FRACTION:.1%} of the target run"
-        )
+        return why_none(left, best_cost, self._market.confidence, is_opening=len(self._trials) == 1)
 
     def best(self) -> tuple[TrialConfig | None, Estimate | None]:
         """The measured configuration with the cheapest target run, and that cost."""

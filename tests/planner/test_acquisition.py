@@ -3,7 +3,13 @@ import random
 
 import pytest
 
-from planner.acquisition import Candidate, choose, expected_improvement, fit_probability
+from planner.acquisition import (
+    Candidate,
+    choose,
+    expected_improvement,
+    fit_probability,
+    worth_of_searching,
+)
 from planner.estimate import Basis, Estimate
 from tests.builders import GIB, make_config, make_estimate
 from trials.trial import Parallelism, Precision, TrialConfig
@@ -22,7 +28,7 @@ def lognormal(median: float, sigma: float) -> Estimate:
 
 
 def candidate(
-    config: TrialConfig, run_cost: Estimate | None = None, trial_cost_usd: float = 0.01, **changes
+    config: TrialConfig, run_cost: Estimate | None = None, trial_cost_usd: float | None = 0.01, **changes
 ) -> Candidate:
     return Candidate(
         **{
@@ -76,7 +82,43 @@ def test_the_second_trial_is_the_same_at_another_micro_batch_size() -> None:
     assert choice.config == larger
 
 
-def test_then_the_largest_net_saving_wins_and_a_dear_trial_does_not() -> None:
+def test_another_gpu_type_needs_no_opening() -> None:
+    tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
+    cheaper = candidate(make_config("T4-16GB"), lognormal(80, 0.1), 0.5)
+    dearer = candidate(make_config("A100-SXM4-40GB"), lognormal(300, 0.1), 0.5)
+    choice = choose([dearer, cheaper], 100.0, CONFIDENCE, tried)
+    assert choice is not None
+    assert choice.config == cheaper.config
+
+
+def test_the_first_trial_is_on_the_type_that_is_cheapest_to_try() -> None:
+    dear, cheap = make_config("A100-SXM4-40GB"), make_config("T4-16GB")
+    choice = choose([candidate(dear, None, 0.5), candidate(cheap, None, 0.1)], None, CONFIDENCE, [])
+    assert choice is not None
+    assert choice.config == cheap
+
+
+def test_a_run_too_small_to_search_for_gets_one_trial() -> None:
+    tried, larger = [make_config()], make_config(micro_batch_size=32, accumulation=1)
+    tiny = [candidate(larger, lognormal(0.10, 0.2), 0.05)]
+    assert choose(tiny, None, CONFIDENCE, []) is not None
+    assert choose(tiny, 0.10, CONFIDENCE, tried) is None
+    worth = worth_of_searching(tiny, 0.10)
+    assert worth is not None
+    assert 0 < worth.saving < worth.price == 0.05
+    assert choose([candidate(larger, lognormal(100.0, 0.2), 0.05)], 100.0, CONFIDENCE, tried) is not None
+    assert choose([candidate(larger, lognormal(0.10, 0.2), None)], 0.10, CONFIDENCE, tried) is not None
+
+
+def test_a_device_without_a_price_must_save_a_share_of_the_run() -> None:
+    tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
+    better = candidate(make_config(precision=Precision.BF16), lognormal(60, 0.1), None)
+    hardly = candidate(make_config(precision=Precision.FP16), lognormal(130, 0.05), None)
+    assert choose([better, hardly], 100.0, CONFIDENCE, tried).config == better.config
+    assert choose([hardly], 100.0, CONFIDENCE, tried) is None
+
+
+def test_then_the_largest_saving_per_dollar_wins() -> None:
     tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
     cheap = candidate(make_config(precision=Precision.BF16), lognormal(60, 0.1), 0.5)
     dear = candidate(make_config(precision=Precision.FP16), lognormal(59, 0.1), 45.0)

@@ -1,0 +1,79 @@
+"""The product: its `Search` over its own study, sampler, estimator and acquisition, fed with recorded trials.
+
+One thing is replaced. A sweep plans one run of one global batch size; a recorded batch size is its own global
+batch, so the cost of the run counts each configuration's own steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import optuna
+
+from benchmarks.estimate.recorded import measurement_of
+from benchmarks.search.grid import Bench
+from catalogs.gpus import Gpu
+from planner.estimate import Estimate
+from planner.plan import hardware_of
+from planner.search import Market, Search
+from planner.store import Study
+from trials.devices import DeviceGroup, Node, Versions
+from trials.trial import Measurement, TrialConfig
+
+VERSIONS = Versions(python="recorded", ray="recorded", torch="recorded")
+
+
+class ReplaySearch(Search):
+    """`Search` with each configuration's own target run."""
+
+    def __init__(self, study: Study, bench: Bench, gpus: Mapping[str, Gpu]) -> None:
+        self._bench, self._gpus = bench, gpus
+        self.index_of = {one.config: index for index, one in enumerate(bench.grid.points)}
+        market = Market(
+            target=bench.target(0),
+            offers=bench.prices.offers,
+            gpus=gpus,
+            groups=tuple(_group(name, bench, gpus) for name in sorted(bench.grid.instance_sizes)),
+            usd_per_hour={one: bench.prices.usd_per_gpu_hour(one) for one in bench.grid.instance_sizes},
+        )
+        super().__init__(study, tuple(self.index_of), market, bench.grid.profile)
+
+    def run_cost(self, config: TrialConfig) -> Estimate | None:
+        """Of the run to the same end with this configuration's batch size."""
+        offer = self._bench.prices.carrier(config)
+        hardware = hardware_of(offer, self._gpus[offer.gpu], config.node_count)
+        step = self.estimator.step_time_s(config, hardware)
+        if step is None:
+            return None
+        return self._bench.prices.run_usd(config, self._bench.target(self.index_of[config]), step)
+
+
+def search(bench: Bench, gpus: Mapping[str, Gpu]) -> None:
+    """Until the product says that no trial is worth its price."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    ours = ReplaySearch(Study(optuna.create_study(), "memory"), bench, gpus)
+    while (proposal := ours.ask(None)) is not None:
+        outcome = run_trial(bench, ours.index_of[proposal.choice.config])
+        ours.tell(proposal, outcome, bench.trial_s(ours.index_of[outcome.config]))
+    bench.stop()
+
+
+def run_trial(bench: Bench, index: int) -> Measurement:
+    """The seam to the machine, answered from the recording."""
+    bench.trial(index)
+    return measurement_of(bench.grid.points[index].config, bench.step_s(index))
+
+
+def _group(gpu: str, bench: Bench, gpus: Mapping[str, Gpu]) -> DeviceGroup:
+    node = Node(
+        node_id=gpu,
+        hostname=gpu,
+        device_name=gpu,
+        device_memory_bytes=gpus[gpu].memory_bytes,
+        gpu_count=max(bench.grid.instance_sizes[gpu]),
+        cpu_count=1,
+        accelerator_type=None,
+        is_mig=False,
+        versions=VERSIONS,
+    )
+    return DeviceGroup(gpu=gpu, is_cpu=False, device_name=gpu, nodes=(node,))

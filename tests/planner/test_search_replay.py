@@ -1,0 +1,53 @@
+"""The product's search over recorded grids: finds, stops by itself, and does the same again."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.estimate.recorded import chips
+from benchmarks.estimate.scores import default_data
+from benchmarks.search import ours, random_order, sia_t4, zeus
+from benchmarks.search.grid import CATALOG, RANDOM, Bench, Grid, Prices
+
+pytestmark = pytest.mark.skipif(not default_data().is_dir(), reason=f"no recordings at {default_data()}")
+
+
+def bench(grid: Grid, source: str = CATALOG, seed: int = 0) -> Bench:
+    return Bench(grid=grid, prices=Prices.of(grid, chips(), source, seed), seed=seed)
+
+
+def searched(grid: Grid, source: str, seed: int) -> Bench:
+    one = bench(grid, source, seed)
+    ours.search(one, chips())
+    return one
+
+
+@pytest.mark.parametrize("source", [CATALOG, RANDOM])
+def test_four_gpu_types_are_settled_in_eight_trials(source: str) -> None:
+    grid = next(one for one in zeus.grids(default_data()) if "shufflenet" in one.name)
+    found = searched(grid, source, 0)
+    assert found.stopped_after is not None
+    assert found.stopped_after <= 8
+    assert found.regrets()[-1] <= 0.02
+    assert found.spent_fractions()[-1] <= 0.01
+
+
+def test_the_same_seed_is_the_same_search_and_another_is_not() -> None:
+    grid = next(one for one in sia_t4.grids(default_data()) if one.name == "bert")
+    first, again, other = (searched(grid, RANDOM, seed) for seed in (1, 1, 2))
+    assert first.tried == again.tried
+    assert first.spent_usd == again.spent_usd
+    assert first.tried != other.tried
+
+
+def test_a_repeated_trial_is_answered_from_memory() -> None:
+    one = bench(next(iter(zeus.grids(default_data()))))
+    assert one.trial(3) == one.trial(3)
+    assert len(one.spent_usd) == 1
+
+
+def test_brute_force_ends_within_the_noise_of_the_true_best() -> None:
+    one = bench(next(iter(zeus.grids(default_data()))))
+    random_order.brute_force(one)
+    assert len(one.tried) == len(one.grid.points)
+    assert one.regrets()[-1] <= 0.05
