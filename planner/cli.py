@@ -240,6 +240,7 @@ def launch_files(
     study: given.StudyArgument,
     plan: given.PlanRank = None,
     directory: given.LaunchDirectory = Path("planner-launch"),
+    hour_value: given.HourValue = None,
     catalog: given.Catalog = None,
     price: given.Prices = None,
     provider: given.Providers = None,
@@ -260,7 +261,8 @@ def launch_files(
         catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes, bill
     )
     output = given.Output(storage=storage, out=directory, is_json=False)
-    raise typer.Exit(command.run(study, plan, pricing, output, directory))
+    check_money("--hour-value", hour_value, is_zero_allowed=True)
+    raise typer.Exit(command.run(study, plan, pricing, output, directory, hour_value))
 
 
 @app.command()

@@ -13,7 +13,7 @@ from catalogs.egress import EgressPrice, load_egress
 from catalogs.offers import Offer, Pricing
 from planner.allin import AllInBill, all_in_bill, bill_of, interrupted_terms
 from planner.allin_parameters import AllIn, Stated
-from planner.cost import training_s
+from planner.cost import training_s, with_waiting
 from planner.energy import Energy, run_energy
 from planner.estimate.values import Estimate
 from planner.overheads import CheckpointTimes, checkpoint_times, power_w, start_of
@@ -113,12 +113,14 @@ class Pricer:
             return self._on_spot(offer, instance_count, config, steps_s, rate)
         return self._undisturbed(offer, instance_count, config, steps_s, is_spot=is_spot)
 
-    def run_usd(
+    def weighed_usd(
         self, offer: Offer, instance_count: int, config: TrialConfig, step_time_s: Estimate
     ) -> Estimate | None:
-        """What the run alone costs."""
+        """What the run alone costs, and its waiting where an hour of it has a value."""
         run = self.price(offer, instance_count, config, step_time_s)
-        return None if run is None else run.bill.breakdown.run_usd
+        if run is None:
+            return None
+        return with_waiting(run.bill.breakdown.run_usd, run.duration_s, self.terms.target.hour_value_usd)
 
     def held_s(self, config: TrialConfig, step_time_s: Estimate) -> Estimate:
         """How long devices without a price are held for an undisturbed run."""

@@ -200,7 +200,7 @@ class Search:
     def run_cost(self, config: TrialConfig) -> Estimate | None:
         """Of the target run on the best offer that carries the configuration.
 
-        Dollars; device hours when none of the GPU types at hand has an offer; None when only this one lacks
+        Dollars, with the waiting where an hour of it has a value; device hours when none of the GPU types at hand has an offer; None when only this one lacks
         an offer, or nothing can be said.
         """
         carriers = [offer for offer in self._market.offers if _carries(offer, config, self._market.gpus)]
@@ -220,7 +220,7 @@ class Search:
         step = self.estimator.step_time_s(config, hardware)
         if step is None:
             return None
-        return self.pricer.run_usd(offer, config.node_count, config, step)
+        return self.pricer.weighed_usd(offer, config.node_count, config, step)
 
     def _value(self, outcome: Outcome | None) -> float | None:
         if not isinstance(outcome, Measurement):

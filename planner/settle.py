@@ -16,7 +16,7 @@ trial on one of that chip teaches of a plan on several only the spread that one 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -83,7 +83,8 @@ def settling_trials(
         decisions = [_Decision(plan=nearest, rival=None, is_winner=False)]
     else:
         decisions = _decisions(ranked, winner, measured_gpus, terms)
-    found = [_best_trial(one, ranked, measured_gpus, terms, confidence) for one in decisions]
+    cheapest = _cheapest_places(ranked)
+    found = [_best_trial(one, cheapest, measured_gpus, terms, confidence) for one in decisions]
     found.sort(
         key=lambda one: ((one.expected_saving_usd or 0.0) - one.cost_usd, -one.plan.rank), reverse=True
     )
@@ -146,21 +147,28 @@ def _subject(plan: Plan, measured_gpus: frozenset[str]) -> Hashable:
     return devices_of(plan) if plan.offer.gpu in measured_gpus else plan.offer.gpu
 
 
+def _cheapest_places(ranked: Sequence[Plan]) -> dict[Hashable, Plan]:
+    """By devices, and by chip: where an hour costs least."""
+    cheapest: dict[Hashable, Plan] = {}
+    for plan in ranked:
+        for key in (devices_of(plan), plan.offer.gpu):
+            if key not in cheapest or plan.price_usd_per_hour < cheapest[key].price_usd_per_hour:
+                cheapest[key] = plan
+    return cheapest
+
+
 def _best_trial(
     decision: _Decision,
-    ranked: Sequence[Plan],
+    cheapest: Mapping[Hashable, Plan],
     measured_gpus: frozenset[str],
     terms: Terms,
     confidence: float,
 ) -> UsefulTrial:
     """On the plan's own devices, or on the cheapest instance with its chip: whichever is worth more."""
     plan = decision.plan
-    devices = devices_of(plan)
-    same = [one for one in ranked if devices_of(one) == devices]
-    places = [min(same, key=lambda one: one.price_usd_per_hour)]
+    places = [cheapest[devices_of(plan)]]
     if plan.offer.gpu not in measured_gpus:
-        chip = [one for one in ranked if one.offer.gpu == plan.offer.gpu]
-        places.append(min(chip, key=lambda one: one.price_usd_per_hour))
+        places.append(cheapest[plan.offer.gpu])
     trials = [_trial(decision, one, terms, confidence) for one in places]
     return max(trials, key=lambda one: (one.expected_saving_usd or 0.0) - one.cost_usd)
 

@@ -45,9 +45,7 @@ def run(pricing: Pricing, is_gpus: bool) -> Exit:  # noqa: FBT001  (a flag)
 
 def _print(table: Table) -> None:
     """Whole, however narrow the terminal is: a cut price helps nobody, and pipes have no width."""
-    console = Console()
-    wanted = Console(width=TABLE_WIDTH_MAX).measure(table).maximum
-    Console(width=max(console.width, wanted)).print(table)
+    Console(width=TABLE_WIDTH_MAX).print(table)
 
 
 def _offer_table(

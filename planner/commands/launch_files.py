@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,11 +26,21 @@ from trials.model_file.source import hash_workload, local_files
 from trials.trial import Environment, Workload
 
 
-def run(study_name: str, plan_rank: int | None, pricing: Pricing, output: Output, directory: Path) -> Exit:
+def run(
+    study_name: str,
+    plan_rank: int | None,
+    pricing: Pricing,
+    output: Output,
+    directory: Path,
+    hour_value_usd: float | None = None,
+) -> Exit:
     """Price the study again, take the plan of that rank, write the folder and say what is in it."""
     study = read_study(output.storage or default_storage_url(), study_name)
     prices = read_prices(pricing)
-    report = report_of(study, study.target, prices)
+    target = study.target
+    if hour_value_usd is not None:  # it decides which plan has which rank
+        target = replace(target, hour_value_usd=hour_value_usd)
+    report = report_of(study, target, prices)
     plan = _plan(report, plan_rank)
     sources = _sources(study.workload)
     run_plan = _run_plan(report, plan, prices)

@@ -19,6 +19,7 @@ from planner.exits import Exit
 from planner.fleet import Fleet, fleet_of
 from planner.live import Watch, announce, say
 from planner.options import Output, Pricing, SweepFlags
+from planner.reports import formats
 from planner.search import Market, Search
 from planner.space import Exclusion, Knobs, configs_for, exclusions, worker_counts
 from planner.storage import default_storage_url, open_storage
@@ -60,6 +61,10 @@ def run(flags: SweepFlags, target: TargetFlags, pricing: Pricing, output: Output
             watch = Watch(limits)
             sweep = Sweep(search=search, study=study, limits=limits, watch=watch, stop=stop)
             say(announce(sweep.expected(), limits))
+            if wanted.hour_value_usd:
+                say(
+                    f"what a run costs has {formats.usd(wanted.hour_value_usd)} for each hour of waiting in it"
+                )
             with (
                 open_runner(
                     workload, fleet.groups, _runner_settings(fleet, search, flags, wait_s)

@@ -79,7 +79,7 @@ def _stale(stale: StalePrices | None) -> str:
     )
     return (
         f"{' and '.join(one for one in parts if one)} (the oldest from {formats.day(stale.oldest)}): check "
-        "the price before renting."
+        "the price before renting; `planner catalog refresh` fetches new ones."
     )
 
 

@@ -121,6 +121,16 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     return Desk(tmp_path)
 
 
+def test_ranks_are_those_of_a_report_with_the_same_value_of_an_hour(desk: Desk) -> None:
+    cheapest = load_run_plan(desk.launch() / "plan.json")
+    folder = desk.folder / "fast"
+    code = launch_files.run("linear", 1, desk.pricing(), desk.output(), folder, hour_value_usd=1000.0)
+    assert code is Exit.PLAN
+    fastest = load_run_plan(folder / "plan.json")
+    assert fastest.rank == cheapest.rank == 1
+    assert fastest.duration_s.expected < cheapest.duration_s.expected
+
+
 def test_a_plan_becomes_a_folder(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     folder = desk.launch()
     run = load_run_plan(folder / "plan.json")

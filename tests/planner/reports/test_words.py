@@ -222,7 +222,7 @@ def test_old_prices_and_missing_prices_are_warned_of() -> None:
     ]
     assert warnings(make_report(offers)) == (
         "1 on-demand or reserved price is over 30 days old and 1 spot price is over a day old (the oldest "
-        "from 1 April 2025): check the price before renting.",
+        "from 1 April 2025): check the price before renting; `planner catalog refresh` fetches new ones.",
     )
     measured = make_report([OFFERS[1]])
     assert f"{L4.name} was measured, but no offer in the catalog has it." in warnings(measured)
