@@ -200,8 +200,8 @@ class Search:
     def run_cost(self, config: TrialConfig) -> Estimate | None:
         """Of the target run on the best offer that carries the configuration.
 
-        Dollars, with the waiting where an hour of it has a value; device hours when none of the GPU types at hand has an offer; None when only this one lacks
-        an offer, or nothing can be said.
+        Dollars, with the waiting where an hour of it has a value; device hours when none of the GPU types at
+        hand has an offer; None when only this one lacks an offer, or nothing can be said.
         """
         carriers = [offer for offer in self._market.offers if _carries(offer, config, self._market.gpus)]
         costs = [cost for offer in carriers if (cost := self._offer_cost(offer, config)) is not None]

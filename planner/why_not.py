@@ -52,6 +52,7 @@ class WhyNot:
 def why_not(answer: Recommendation, gpu: str, offers: Sequence[Offer], reprice: Reprice) -> WhyNot:
     """Why the plan on ``gpu``, a catalog name, is not the winner."""
     mine = [one for one in answer.plans if one.offer.gpu == gpu]
+    mine = [one for one in mine if one.is_cost_known] or mine  # as the winner is chosen
     within = (one for one in mine if one.is_within_limits)
     plan = next(within, None) or nearest_plan(mine, answer.terms)
     too_small = answer.too_small.get(gpu)

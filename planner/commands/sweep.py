@@ -62,9 +62,8 @@ def run(flags: SweepFlags, target: TargetFlags, pricing: Pricing, output: Output
             sweep = Sweep(search=search, study=study, limits=limits, watch=watch, stop=stop)
             say(announce(sweep.expected(), limits))
             if wanted.hour_value_usd:
-                say(
-                    f"what a run costs has {formats.usd(wanted.hour_value_usd)} for each hour of waiting in it"
-                )
+                value = formats.usd(wanted.hour_value_usd)
+                say(f"what a run costs has {value} for each hour of waiting in it")
             with (
                 open_runner(
                     workload, fleet.groups, _runner_settings(fleet, search, flags, wait_s)

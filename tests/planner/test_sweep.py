@@ -91,7 +91,7 @@ class Bench:
     def best_possible_usd(self) -> float:
         search = Search(self.study(), self.configs(), self.market(), make_profile())
         costs = [
-            search.pricer.run_usd(offer, 1, config, exact(self.gpu.step_s(config)))
+            search.pricer.weighed_usd(offer, 1, config, exact(self.gpu.step_s(config)))
             for config in self.configs()
             if self.gpu.peak_bytes(config) <= self.gpu.memory_bytes
             for offer in self.offers
@@ -120,6 +120,16 @@ def test_it_finds_the_best_configuration_and_stops_by_itself(bench: Bench) -> No
     assert best is not None
     assert best.expected == pytest.approx(bench.best_possible_usd(), rel=0.02)
     assert len(bench.gpu.seen) < len(bench.configs()) / 4
+
+
+def test_the_value_of_an_hour_sends_the_search_to_faster_configurations(bench: Bench) -> None:
+    bench.target = replace(bench.target, hour_value_usd=1000.0)
+    bench.sweep().run(bench.gpu.run_trial)
+    fastest, cost = bench.ended[-1].best, bench.ended[-1].best_cost
+    assert fastest is not None
+    assert cost is not None
+    assert fastest.gpu_count == 2
+    assert cost.expected == pytest.approx(bench.best_possible_usd(), rel=0.02)
 
 
 def test_no_configuration_is_tried_twice_within_and_across_sweeps(bench: Bench) -> None:
