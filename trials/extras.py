@@ -19,11 +19,15 @@ class Extras:
     is_checkpoint_timed: bool = False
     checkpoint_directory: str | None = None  # None: the disk of the node that the worker runs on
     are_links_probed: bool = False  # of two workers or more
+    is_noise_measured: bool = False  # of one worker
+    noise_checkpoint: str | None = (
+        None  # whose parameters the gradients are taken at; None: as trained so far
+    )
 
     @property
     def is_nothing(self) -> bool:
         """Whether the trial is about its steps only."""
-        return not (self.is_checkpoint_timed or self.are_links_probed)
+        return not (self.is_checkpoint_timed or self.are_links_probed or self.is_noise_measured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,24 @@ class LinkProbe:
     rank_count: int
     node_count: int
     times: tuple[CollectiveTimes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientDraw:
+    """Squared gradient norms of a few small batches (their mean) and of the large batch they make up."""
+
+    small_square: float
+    big_square: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientNoise:
+    """Gradients drawn again and again at the same parameters."""
+
+    small_batch_size: int  # samples
+    big_batch_size: int
+    draws: tuple[GradientDraw, ...]
+    checkpoint: str | None  # None: after the trial's own steps, shortly after initialisation
 
 
 def slowest(costs: Sequence[CheckpointCost]) -> CheckpointCost | None:

@@ -10,7 +10,7 @@ import statistics
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trials.extras import CheckpointCost, LinkProbe
+from trials.extras import CheckpointCost, GradientNoise, LinkProbe
 
 
 class Precision(StrEnum):
@@ -166,6 +166,7 @@ class Measurement:
     warnings: tuple[str, ...] = ()  # from trials.measuring.quality, in words
     checkpoint: CheckpointCost | None = None  # None where another trial of the shape has it, or a warning why
     links: LinkProbe | None = None  # of two workers or more, by the first trial of so many
+    noise: GradientNoise | None = None  # where the global batch size may be chosen
     extras_s: float = 0.0  # of trial_s, for what was measured besides the steps
 
     @property

@@ -104,6 +104,7 @@ def _measurement(one: Measurement) -> dict[str, Any]:
         "telemetry": None if one.telemetry is None else _telemetry(one.telemetry),
         "checkpoint": None if one.checkpoint is None else asdict(one.checkpoint),
         "links": None if one.links is None else asdict(one.links),
+        "noise": None if one.noise is None else asdict(one.noise),
         "extras_s": one.extras_s,
         "warnings": list(one.warnings),
         "environment": environment_json(one.environment),

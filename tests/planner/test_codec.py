@@ -7,7 +7,7 @@ from planner.codec import from_json, to_json
 from tests.builders import make_measurement
 from trials.trial import Measurement
 
-ADDED = {"checkpoint", "links", "extras_s"}  # since the first schema
+ADDED = {"checkpoint", "links", "noise", "extras_s"}  # since the first schema
 
 
 def test_a_measurement_of_the_first_version_is_read():

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import torch
 
-from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras, LinkProbe
+from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras, GradientNoise, LinkProbe
 from trials.measuring.checkpoint_cost import local_directory, measure_checkpoint_cost
 from trials.measuring.collectives import probe_links
 from trials.measuring.failures import PeerFailed
+from trials.measuring.noise_scale import measure_noise
 from trials.measuring.place import Place
 from trials.measuring.step import Training
 from trials.trial import Parallelism, TrialConfig
@@ -23,6 +24,7 @@ class ExtrasFound:
 
     checkpoint: CheckpointCost | None = None
     links: LinkProbe | None = None
+    noise: GradientNoise | None = None
     warnings: tuple[str, ...] = ()
     spent_s: float = 0.0
 
@@ -39,9 +41,11 @@ def measure_extras(wanted: Extras, training: Training, config: TrialConfig, plac
         warnings.append(f"checkpoint not timed: {checkpoint.reason}")
     is_unmeasured = float(isinstance(checkpoint, CheckpointUnmeasured))
     is_whole = place.largest([is_unmeasured])[0] == 0  # the shards of all ranks, or none
+    noise = _noise(wanted, training, config, warnings)
     return ExtrasFound(
         checkpoint=checkpoint if isinstance(checkpoint, CheckpointCost) and is_whole else None,
         links=links,
+        noise=noise,
         warnings=tuple(warnings),
         spent_s=time.perf_counter() - begun_s,
     )
@@ -54,6 +58,19 @@ def _links(wanted: Extras, config: TrialConfig, place: Place, warnings: list[str
         return probe_links(place, config.node_count)
     except (torch.OutOfMemoryError, PeerFailed):  # on all ranks together
         warnings.append("links not probed: too little memory is free")
+        return None
+
+
+def _noise(
+    wanted: Extras, training: Training, config: TrialConfig, warnings: list[str]
+) -> GradientNoise | None:
+    """Last: with a checkpoint's parameters the model is no longer the one that was timed."""
+    if not wanted.is_noise_measured or config.gpu_count > 1:
+        return None
+    try:
+        return measure_noise(training, config.micro_batch_size, wanted.noise_checkpoint)
+    except (torch.OutOfMemoryError, ValueError) as error:
+        warnings.append(f"gradient noise not measured: {error}")
         return None
 
 

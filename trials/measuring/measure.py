@@ -149,6 +149,7 @@ def _measure(
         environment=read_environment(place, config.node_count),
         checkpoint=besides.checkpoint,
         links=besides.links,
+        noise=besides.noise,
         warnings=besides.warnings,
         extras_s=besides.spent_s,
     )

@@ -66,6 +66,7 @@ class Training:
             batch = one_batch(loaded.source, min(_PROBE_SIZE, config.micro_batch_size))
             return self._loss(one, move_to(batch, self._device))
 
+        self.step = step
         self.module: nn.Module = wrap(step, config, place, probe)
         self.optimizer = place.together(lambda: loaded.build_optimizer(step))
         self._parameters = [one for one in self.module.parameters() if one.requires_grad]
@@ -87,6 +88,11 @@ class Training:
             micro.append((fetched, moved, clock.mark()))
         self._update()
         return total, StepMarks(start=start, micro=tuple(micro), end=clock.mark())
+
+    def backward(self) -> None:
+        """Add the gradients of the next micro batch, as they are: not scaled, not clipped, no update."""
+        batch = move_to(next(self.batches), self._device)
+        self._loss(self.module, batch).backward()
 
     def _loss(self, module: nn.Module, batch: object) -> Tensor:
         with autocast(self._precision, self._device):
