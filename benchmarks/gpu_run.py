@@ -16,9 +16,11 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,13 +129,16 @@ def run(step: Step, limit_s: float, given: argparse.Namespace) -> str:
             stderr=subprocess.STDOUT,
             cwd=ROOT,
             env=environment,
+            start_new_session=True,
         )
         try:
             code: int | None = process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
             code = None
+        finally:
+            with suppress(ProcessLookupError):  # and what it started: compilers, loaders, a cluster
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     print(log.read_text(errors="replace")[-6000:])
     took = f"{time.monotonic() - begun_s:.0f} s"
     if code is None:

@@ -14,8 +14,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from trials.errors import TrialsError
 from trials.profile import WorkloadProfile
 from trials.trial import Workload
@@ -30,6 +28,8 @@ def check(workload: Workload, *, limit_s: float = LIMIT_S) -> WorkloadProfile:
 
     Raises TrialsError, naming file, function and fix, when the file does not meet the contract.
     """
+    from pydantic import TypeAdapter  # a machine that only takes first steps may do without
+
     with tempfile.TemporaryDirectory(prefix="planner-check-") as folder:
         answer, output = Path(folder) / "answer.json", Path(folder) / "output.txt"
         code = _run(workload, answer, output, limit_s)
