@@ -5,13 +5,12 @@
 Every figure is a ratio of two trials that ran one after the other, in turns in either order, through the code
 of a sweep's trials; the interval is the 95% t interval of the mean log ratio over the rounds. On a GPU the
 workloads are those that the claims are about (GPT-2 124M, linear layers of 4,096); on CPU they are tiny, and
-the table says little about GPUs. The last row holds a trial's step time against 200 steps of a plain loop.
+the table says little about GPUs. A trial against a plain loop: `benchmarks.agreement`.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
 import os
 import statistics
@@ -20,20 +19,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
 import torch
 
 from benchmarks.record import default_device, place_of
 from trials.cluster.identity import device_name
-from trials.measuring.loader import move_to
 from trials.measuring.measure import MeasureSettings, measure
-from trials.measuring.precision import autocast, set_fp32_arithmetic
 from trials.model_file.source import hash_workload
 from trials.trial import Measurement, Parallelism, Precision, TrialConfig
 
 WORKLOADS = Path(__file__).parent / "workloads"
-PLAIN_STEPS = 200
 _T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's t by degrees of freedom, from 1
 
 
@@ -57,7 +52,7 @@ class Claim:
     said: str
     what: str  # is compared
     of: Variant
-    to: Variant | None  # None: the same steps in a plain loop
+    to: Variant
     value: Value
     factor: float = 1.0  # on the ratio, where the two do not do the same work
 
@@ -109,7 +104,6 @@ def claims_for(device: str) -> list[Claim]:
     aligned = "multiples of 8 are another 1.5x to 2x as fast"
     keeps, costs = "checkpointing saves 60 to 70% of memory", "checkpointing costs 20 to 30% of time"
     free, hides = "accumulation needs no memory", "asynchronous loading removes the wait"
-    same = "a trial is within 3% of the run"
     found = [Claim(said=mixed, what="speed of bf16 over fp32", of=fp32, to=gpt(), value=step_s)]
     if not is_cpu:
         for one in (Precision.TF32, Precision.FP16):
@@ -135,7 +129,6 @@ def claims_for(device: str) -> list[Claim]:
         Claim(said=free, what=f"step time of {whole}", of=accumulated, to=large, value=step_s),
         Claim(said=hides, what=f"wait {by}", of=reading(workers), to=reading(0), value=waiting_fraction),
         Claim(said=hides, what=f"speed {by}", of=reading(0), to=reading(workers), value=step_s),
-        Claim(said=same, what="step time over a plain loop", of=large, to=None, value=step_s),
     ]
 
 
@@ -145,12 +138,15 @@ def main() -> None:
     parser.add_argument("--device", default=default_device())
     parser.add_argument("--rounds", type=int, default=5, help="2 to 10")
     parser.add_argument("--max-minutes", type=float, default=6.0)
+    parser.add_argument("--only", default="", help="claims whose words hold this")
     given = parser.parse_args()
     ends_s = time.monotonic() + 60 * given.max_minutes
     print(f"{device_name(given.device)}, torch {torch.__version__}, {given.rounds} rounds")
     print(f"| {'claim':45} | {'measured':38} | {'ratio':>6} | {'95% interval':>14} |")
     print("|---|---|---|---|")
     for claim in claims_for(given.device):
+        if given.only not in f"{claim.said}: {claim.what}":
+            continue
         if time.monotonic() > ends_s:
             print(f"| {claim.said:45} | {claim.what:38} | not run: --max-minutes is over | |")
             continue
@@ -161,10 +157,11 @@ def main() -> None:
 def ratios(claim: Claim, device: str, rounds: int, ends_s: float) -> list[float]:
     """One for each round, at least two."""
     found: list[float] = []
+    trial(claim.of, device)  # what a first trial loads and initialises is nobody's memory or time
     for turn in range(rounds):
         if len(found) >= 2 and time.monotonic() > ends_s:
             break
-        sides = [lambda: claim.value(trial(claim.of, device)), lambda: _other(claim, device)]
+        sides = [lambda: claim.value(trial(claim.of, device)), lambda: claim.value(trial(claim.to, device))]
         if turn % 2:
             other, one = sides[1](), sides[0]()
         else:
@@ -193,7 +190,7 @@ def trial(variant: Variant, device: str) -> Measurement:
         "parallelism": Parallelism.SINGLE,
     }
     settings = MeasureSettings(
-        timed_min=10, timed_max=40, max_s=3.0, is_full=True, loader_worker_count=variant.loader_worker_count
+        timed_min=10, timed_max=40, max_s=1.5, is_full=True, loader_worker_count=variant.loader_worker_count
     )
     workload = hash_workload(WORKLOADS / f"{variant.workload}.py")
     config = TrialConfig(**(values | variant.knobs))  # type: ignore[arg-type]
@@ -203,54 +200,6 @@ def trial(variant: Variant, device: str) -> Measurement:
     if not isinstance(outcome, Measurement):
         sys.exit(f"{variant}: {outcome.kind}: {outcome.reason}\n{outcome.detail}")
     return outcome
-
-
-def _other(claim: Claim, device: str) -> float:
-    if claim.to is not None:
-        return claim.value(trial(claim.to, device))
-    return plain_step_s(claim.of, device)
-
-
-def plain_step_s(variant: Variant, device: str) -> float:
-    """Seconds per step of a loop as anybody would write it: the mean over 200 steps, ends synchronised."""
-    os.environ.update(variant.environment)
-    module = _module(variant.workload)
-    precision, size = Precision(str(variant.knobs["precision"])), int(str(variant.knobs["micro_batch_size"]))
-    set_fp32_arithmetic(precision)
-    torch.manual_seed(0)
-    where = torch.device(device)
-    model = module.model().to(where)
-    optimizer = module.optimizer(list(model.parameters()))
-    begun_s = 0.0
-    for index in range(10 + PLAIN_STEPS):
-        if index == 10:
-            _wait(where)
-            begun_s = time.perf_counter()
-        batch = move_to(module.batch(size), where)
-        with autocast(precision, where):
-            loss = module.loss(model, batch)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), module.clip_norm)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-    _wait(where)
-    return (time.perf_counter() - begun_s) / PLAIN_STEPS
-
-
-def _module(name: str) -> ModuleType:
-    if str(WORKLOADS) not in sys.path:
-        sys.path.append(str(WORKLOADS))
-    spec = importlib.util.spec_from_file_location(f"plain_{name}", WORKLOADS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 if __name__ == "__main__":

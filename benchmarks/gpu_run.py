@@ -60,7 +60,7 @@ def steps_for(given: argparse.Namespace, minutes: float) -> list[Step]:
         Step(name="claims", arguments=claims, share=0.2),
         Step(name="mfu", arguments=["-c", _MFU, recordings], share=0.05),
         Step(name="replay", arguments=["-c", _REPLAY, recordings], share=0.05),
-        Step(name="overhead", arguments=["-m", "benchmarks.overhead", "--max-minutes", "1"], share=0.3),
+        Step(name="overhead", arguments=["-m", "benchmarks.overhead", "--max-minutes", "1"], share=0.4),
     ]
 
 

@@ -27,11 +27,10 @@ def test_both_sides_of_a_claim_do_the_same_work_but_for_what_is_claimed(device: 
     claims = claims_for(device)
     assert len({(one.said, one.what) for one in claims}) == len(claims)
     for one in claims:
-        if one.to is not None:
-            assert one.of.workload == one.to.workload
-            assert one.of != one.to
+        assert one.of.workload == one.to.workload
+        assert one.of != one.to
     free = [one for one in claims if one.said.startswith("accumulation") and one.value is peak_bytes]
-    sizes = [(one.of.knobs["micro_batch_size"], one.to.knobs["micro_batch_size"]) for one in free if one.to]
+    sizes = [(one.of.knobs["micro_batch_size"], one.to.knobs["micro_batch_size"]) for one in free]
     assert [of == to for of, to in sizes] == [True, False]
 
 
