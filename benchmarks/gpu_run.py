@@ -56,10 +56,10 @@ def steps_for(given: argparse.Namespace, minutes: float) -> list[Step]:
     return [
         Step(name="machine", arguments=["-c", _MACHINE], share=0.05),
         Step(name="record", arguments=record, share=0.35),
-        Step(name="tests", arguments=tests, share=0.45),
-        Step(name="claims", arguments=claims, share=0.2),
         Step(name="mfu", arguments=["-c", _MFU, recordings], share=0.05),
         Step(name="replay", arguments=["-c", _REPLAY, recordings], share=0.05),
+        Step(name="tests", arguments=tests, share=0.45),
+        Step(name="claims", arguments=claims, share=0.2),
         Step(name="overhead", arguments=["-m", "benchmarks.overhead", "--max-minutes", "1"], share=0.4),
     ]
 
