@@ -164,8 +164,8 @@ def _notes(run: RunPlan, gpu: Gpu) -> list[str]:
     ]
     if run.offer.pricing is Pricing.SPOT:
         notes.append(
-            "a spot instance can be taken away, and train.py keeps the weights only at its end: save "
-            "checkpoints where it says so, and let `PLANNER_OUTPUT` outlive the instance"
+            "a spot instance can be taken away: train.py saves checkpoints below `PLANNER_OUTPUT`, which "
+            "must outlive the instances and be seen by all of them"
         )
     if gpu.compute_capability is not None and gpu.compute_capability < _OLDEST_CUDA_13:
         notes.append(

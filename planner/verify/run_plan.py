@@ -12,6 +12,7 @@ from planner.cost import SECONDS_PER_HOUR, billed_s, hourly_usd
 from planner.errors import PlannerError
 from planner.estimate.values import Estimate
 from planner.plan import Plan
+from planner.price_run import ON_DEMAND_SAVE_INTERVAL_S
 from planner.target import Target
 from trials.trial import Environment, TrialConfig, Workload
 
@@ -48,6 +49,8 @@ class RunPlan:
     python_version: str | None
     planner_version: str
     written_at: datetime
+    checkpoint_interval_s: float = ON_DEMAND_SAVE_INTERVAL_S
+    is_saved_in_background: bool = False
 
     @property
     def step_count(self) -> int:
@@ -107,6 +110,8 @@ def run_plan_of(
         python_version=environment.python if environment else None,
         planner_version=planner_version,
         written_at=written_at,
+        checkpoint_interval_s=round(plan.checkpoint_interval_s, 1),
+        is_saved_in_background=plan.saving.stall_s < plan.saving.durable_s,
     )
 
 

@@ -101,6 +101,11 @@ class Batches:
             persistent_workers=count > 0,
         )
 
+    @property
+    def loader(self) -> DataLoader[Any] | None:
+        """What the batches come from; None where the user's function makes them."""
+        return self._loader
+
     def __iter__(self) -> Batches:
         return self
 

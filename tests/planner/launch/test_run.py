@@ -43,20 +43,24 @@ DDP = cpu_config(gpu_count=2, parallelism=Parallelism.DDP)
 SETTINGS = MeasureSettings(warmup_min=3, timed_min=17, timed_max=17)
 
 
-def start(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {
+def environment() -> dict[str, str]:
+    return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "OMP_NUM_THREADS": "1",
     }
+
+
+def start(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=240, check=False
     )
 
 
 def logged(folder: Path) -> list[Look]:
-    text = (folder / "output" / "log.jsonl").read_text()
+    log = folder / "output" / "log.jsonl"
+    text = log.read_text() if log.exists() else ""
     return [from_json(line, Look, where="log") for line in text.splitlines()]
 
 
@@ -99,6 +103,32 @@ def test_two_workers_under_torchrun_train_what_was_measured(tmp_path: Path) -> N
     assert measured.returncode == 0, measured.stderr
     losses = [float(one) for one in measured.stdout.splitlines()[-1].split()]
     check_twenty_steps(done, folder, losses[:20])
+
+
+@pytest.mark.slow
+def test_a_run_that_is_taken_up_again_goes_on_with_the_losses_it_would_have_had(tmp_path: Path) -> None:
+    """Two workers; SIGTERM in the middle; the same command again. The whole run stands beside it."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for folder in (whole, cut):
+        folder.mkdir()
+        folder_for(DDP, folder)
+    assert start("bash", "train.sh", "--steps", "40", folder=whole).returncode == 0
+    command = ("torchrun", "--standalone", "--nproc-per-node", "2", "train.py", "--steps", "40")
+    with subprocess.Popen(
+        command, cwd=cut, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None
+        assert any(line.startswith("step 12 of 40") for line in first.stdout)
+        first.terminate()
+        _, stderr = first.communicate(timeout=120)
+    assert "SIGTERM: saved after step" in stderr
+    again = start(*command, folder=cut)
+    assert again.returncode == 0, again.stderr
+    assert "taken up after step" in again.stderr
+    looks = {one.step: one for one in logged(cut)}
+    assert len({one.begun_at_s for one in looks.values()}) == 2
+    (last,) = [one for one in logged(whole) if one.step == 40]
+    assert looks[40].loss == pytest.approx(last.loss, rel=1e-5)
 
 
 def test_another_number_of_workers_than_planned_is_refused(tmp_path: Path) -> None:
