@@ -107,13 +107,14 @@ def report(trials: list[TimedTrial], begun: datetime, ended: datetime) -> None:
     left_s = first.outcome.trial_s - first.startup_s - first.first_step_s - first.warmup_s
     first_step_s = (first.ended - begun).total_seconds() - left_s
     timed_s = sum(one.timed_s for one in trials)
-    others = trials[1:] or trials
-    aside_s = statistics.median(one.wall_s - one.timed_s for one in others)
+    others = trials[1:]
     waiting_s = sum(one.wall_s - one.outcome.trial_s for one in others)
     failed = sum(not isinstance(one.outcome, Measurement) for one in trials)
     print(f"{len(trials)} trials ({failed} failed) in {wall_s:.1f} s")
     print(f"from the command to the first timed step: {first_step_s:.1f} s")
-    print(f"of a trial after the first, not timed steps (median): {aside_s:.2f} s")
+    if others:
+        aside_s = statistics.median(one.wall_s - one.timed_s for one in others)
+        print(f"of a trial after the first, not timed steps (median): {aside_s:.2f} s")
     print(f"wall time in timed steps: {timed_s / wall_s:.1%} (aim: over {AIM_FRACTION:.0%})")
     rows = {
         "command to the first trial: imports, check and trace, cluster, search": (
