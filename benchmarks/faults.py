@@ -27,7 +27,7 @@ from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup
 from trials.measuring.measure import MeasureSettings
 from trials.model_file.source import hash_workload
-from trials.runner import RunnerSettings, RunTrial, open_runner
+from trials.runner import Runner, RunnerSettings, open_runner
 from trials.trial import Failure, FailureKind, Measurement, Parallelism, Precision, TrialConfig
 
 CPU = "CPU"
@@ -66,7 +66,7 @@ class Tally:
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self.counts: Counter[str] = Counter()
 
-    def inject(self, run: RunTrial, fault: str, size: int, parallelism: Parallelism) -> None:
+    def inject(self, run: Runner, fault: str, size: int, parallelism: Parallelism) -> None:
         """One fault, and the sane trial after it."""
         begun_s = time.monotonic()
         outcome = run(config(size, parallelism))

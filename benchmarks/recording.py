@@ -18,7 +18,7 @@ from typing import Any
 from planner.rule_out import rule_out, technique_of
 from planner.target import Target
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, FailureKind, Outcome, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
 SCHEMA_VERSION = 1
 
@@ -68,25 +68,57 @@ def load(path: Path) -> Recording:
     return recording
 
 
-def replay(recording: Recording) -> Callable[[TrialConfig], Outcome]:
+def replay(recording: Recording) -> Callable[[TrialConfig, Purpose], Outcome]:
     """The recording at the seam ``run_trial``: answers with what was recorded.
 
-    Micro batches larger than one that ran out of memory were not tried, and run out of memory here too. Any
-    other configuration that is not in the recording is an error of who asks for it.
+    Micro batches larger than one that ran out of memory were not tried, and run out of memory here too. A
+    memory probe lies on the line between its recorded neighbours. Any other configuration that is not in the
+    recording is an error of who asks for it.
     """
     known = {one.config: one for one in recording.outcomes}
     overflowing = rule_out(recording.outcomes).overflowing
 
-    def run_trial(config: TrialConfig) -> Outcome:
+    def run_trial(config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
         if config in known:
             return known[config]
         limit = overflowing.get(technique_of(config))
         if limit is None or config.micro_batch_size < limit:
+            probed = _probed(recording, config) if purpose is Purpose.PROBE else None
+            if probed is not None:
+                return probed
             raise LookupError(f"{recording.name} has no trial of {config}")
         reason = f"a micro batch of {limit} already ran out of memory when this was recorded"
         return Failure(config=config, kind=FailureKind.OUT_OF_MEMORY, reason=reason, trial_s=1.0)
 
     return run_trial
+
+
+def _probed(recording: Recording, config: TrialConfig) -> Measurement | None:
+    """A recorded neighbour with the peak memory of the line through the nearest two."""
+    alike = sorted(
+        (
+            one
+            for one in recording.outcomes
+            if isinstance(one, Measurement) and technique_of(one.config) == technique_of(config)
+        ),
+        key=lambda one: one.config.micro_batch_size,
+    )
+    if len(alike) <= 1:
+        return None
+    size = config.micro_batch_size
+    index = sum(one.config.micro_batch_size <= size for one in alike)
+    low, high = alike[max(0, min(index, len(alike) - 1) - 1) :][:2]
+    share = (size - low.config.micro_batch_size) / (
+        high.config.micro_batch_size - low.config.micro_batch_size
+    )
+    peak = int(low.peak_memory_bytes + share * (high.peak_memory_bytes - low.peak_memory_bytes))
+    peaks = (peak,) * config.gpu_count
+    return replace(
+        low,
+        config=config,
+        peak_allocated_bytes=peaks,
+        peak_reserved_bytes=None if low.peak_reserved_bytes is None else peaks,
+    )
 
 
 def _lines(content: dict[str, Any], depth: int = 0) -> str:

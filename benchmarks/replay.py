@@ -21,11 +21,12 @@ from catalogs.gpus import DeviceKind, load_gpus
 from catalogs.offers import load_offers
 from planner.cost import device_usd_per_hour
 from planner.estimate import Estimate, Estimator, Hardware, fit
-from planner.search import Market, Search
+from planner.market import Market
+from planner.search import Search
 from planner.store import open_study
 from planner.sweep import Limits, Sweep
 from trials.devices import DeviceGroup, Node, Versions
-from trials.trial import Failure, Measurement, Outcome, TrialConfig, Workload
+from trials.trial import Failure, Measurement, Outcome, Purpose, TrialConfig, Workload
 
 FOLDER = Path(__file__).parent / "recordings"
 
@@ -78,9 +79,11 @@ def play(recording: Recording, folder: Path) -> Played:
     outcomes: list[Outcome] = []
     run_recorded = replay(recording)
 
-    def run_trial(config: TrialConfig) -> Outcome:
-        outcomes.append(run_recorded(config))
-        return outcomes[-1]
+    def run_trial(config: TrialConfig, purpose: Purpose) -> Outcome:
+        outcome = run_recorded(config, purpose)
+        if purpose is Purpose.SEARCH:
+            outcomes.append(outcome)
+        return outcome
 
     sweep = Sweep(
         search=Search(study, configs, market, recording.profile),

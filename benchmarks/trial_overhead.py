@@ -24,7 +24,7 @@ from trials.cluster.attach import attach
 from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup
 from trials.model_file.source import hash_workload
-from trials.runner import RunnerSettings, RunTrial, open_runner
+from trials.runner import Runner, RunnerSettings, open_runner
 from trials.trial import (
     Failure,
     FailureKind,
@@ -92,12 +92,12 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - begun_s, result
 
 
-def empty_overheads_s(run: RunTrial, workers: int, count: int) -> list[float]:
+def empty_overheads_s(run: Runner, workers: int, count: int) -> list[float]:
     """Wall seconds of trials that do nothing."""
     return [timed(lambda: run(config(EMPTY_SIZE, workers)))[0] for _ in range(count)]
 
 
-def real_overheads_s(run: RunTrial, workers: int, count: int) -> tuple[list[float], list[int]]:
+def real_overheads_s(run: Runner, workers: int, count: int) -> tuple[list[float], list[int]]:
     """Wall seconds of real trials less their steps, and the worker's memory after each."""
     overheads_s, memory_bytes = [], []
     for _ in range(count):

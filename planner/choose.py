@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from planner.candidates import Candidates, Miss, NoChoice, Place
 from planner.estimate.values import Basis, Estimate
-from planner.ties import complexity, is_tied_here
+from planner.ties import complexity, is_tied_here, preference
 from trials.trial import TrialConfig
 
 
@@ -82,5 +82,5 @@ def _best(choices: list[Choice], tried: frozenset[TrialConfig]) -> Choice:
         contenders = choices
     fastest = min(contenders, key=lambda one: (one.step_time_s.expected, complexity(one.config)))
     tied = [one for one in contenders if is_tied_here(one.step_time_s, fastest.step_time_s)]
-    simplest = min(tied, key=lambda one: (complexity(one.config), one.step_time_s.high))
+    simplest = min(tied, key=lambda one: preference(one.config, one.step_time_s))
     return replace(simplest, tied=tuple(one.config for one in tied if one is not simplest))

@@ -16,7 +16,7 @@ from rich.text import Text
 from planner.reports import formats
 from planner.reports.labels import configuration
 from planner.sweep import Event, Expected, Limits, TrialEnded, TrialStarted
-from trials.trial import Failure, Measurement
+from trials.trial import Failure, Measurement, Purpose, TrialConfig
 
 CONSOLE = Console(stderr=True, highlight=False)
 
@@ -46,7 +46,7 @@ class Watch:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._live: Live | None = None
-        self._in_flight = "starting workers"
+        self._in_flight: dict[int, str] = {}  # by trial number
         self._best = "nothing measured yet"
         self._left = ""
 
@@ -72,29 +72,32 @@ class Watch:
     def _started(self, event: TrialStarted) -> None:
         choice = event.choice
         saving = choice.expected_saving
-        why = choice.reason if saving is None else f"may save {formats.usd(saving)} of the target run"
-        expected = formats.duration(event.expected_s)
-        self._in_flight = f"trial {event.number}: {configuration(choice.config)}, about {expected} ({why})"
+        why = choice.reason
+        if saving is not None:
+            why = f"may save {run_cost(saving, is_priced=event.is_priced)} of the target run"
+        text = f"trial {event.number}: {_tried(choice.config, event.purpose)}"
+        text = f"{text}, about {formats.duration(event.expected_s)} ({why})"
+        self._in_flight[event.number] = text
         if self._live is None:
-            say(self._in_flight)
+            say(text)
 
     def _ended(self, event: TrialEnded) -> None:
-        say(f"trial {event.number}: {configuration(event.outcome.config)}: {_result(event)}")
+        outcome = event.outcome
+        say(f"trial {event.number}: {_tried(outcome.config, outcome.purpose)}: {_result(event)}")
         if event.best is not None and event.best_cost is not None:
-            self._best = (
-                f"best so far: {configuration(event.best)}, run {formats.usd(event.best_cost.expected)}"
-            )
+            cost = run_cost(event.best_cost.expected, is_priced=event.is_priced)
+            self._best = f"best so far: {configuration(event.best)}, run {cost}"
         parts = [f"{formats.duration(max(0.0, self._limits.max_s - event.elapsed_s))} left"]
         if event.spent_usd is not None:
             parts.append(f"{formats.usd(event.spent_usd)} spent")
             if self._limits.max_usd is not None:
                 parts.append(f"of {formats.usd(self._limits.max_usd)}")
         self._left = ", ".join(parts[:1]) + (", " + " ".join(parts[1:]) if parts[1:] else "")
-        self._in_flight = "choosing the next trial"
+        self._in_flight.pop(event.number, None)
 
     def _view(self) -> RenderableType:
         lines: list[RenderableType] = [
-            Spinner("dots", Text(self._in_flight)),
+            *(Spinner("dots", Text(one)) for one in self._in_flight.values() or ("choosing the next trial",)),
             Text(f"  {self._best}", style="bold"),
         ]
         if self._left:
@@ -107,8 +110,24 @@ def _result(event: TrialEnded) -> str:
     if isinstance(outcome, Failure):
         return f"{outcome.kind}: {outcome.reason}"
     assert isinstance(outcome, Measurement)
-    cost = "" if event.run_cost is None else f", run {formats.usd(event.run_cost.expected)}"
-    return (
-        f"{formats.rate(outcome.throughput_per_s)}, {formats.size(outcome.peak_memory_bytes)}{cost}"
-        f"{'' if outcome.is_steady else ', unsteady'}"
+    if outcome.purpose is Purpose.PROBE:
+        return formats.size(outcome.peak_memory_bytes)
+    cost = "" if event.run_cost is None else run_cost(event.run_cost.expected, is_priced=event.is_priced)
+    parts = (
+        formats.rate(outcome.throughput_per_s),
+        formats.size(outcome.peak_memory_bytes),
+        cost and f"run {cost}",
+        outcome.disturbance,
     )
+    return ", ".join(one for one in parts if one)
+
+
+def run_cost(amount: float, *, is_priced: bool) -> str:
+    """What a run costs: dollars, or device hours where no device at hand has a price."""
+    return formats.usd(amount) if is_priced else f"{formats.significant(amount, 3)} device hours"
+
+
+def _tried(config: TrialConfig, purpose: Purpose) -> str:
+    """The configuration, and what the trial is for unless it is one of the search."""
+    text = configuration(config)
+    return text if purpose is Purpose.SEARCH else f"{purpose} of {text}"

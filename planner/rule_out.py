@@ -68,7 +68,9 @@ def rule_out(outcomes: Iterable[Outcome], cpus: frozenset[str] = frozenset()) ->
     is the host's, which differs between instances: there out of memory speaks against nothing.
     """
     known = list(outcomes)
-    measured = {one.config for one in known if isinstance(one, Measurement)}
+    telling = [one for one in known if isinstance(one, Measurement) or one.kind not in _BY_CHANCE]
+    last = {one.config: one for one in telling}  # a confirmation may fail where a short trial did not
+    measured = {config for config, one in last.items() if isinstance(one, Measurement)}
     sane = {(config.precision, config.is_compiled) for config in measured}
     configs: set[TrialConfig] = set()
     techniques: set[Technique] = set()

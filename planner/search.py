@@ -9,46 +9,42 @@ target's global batch size.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
-from catalogs.gpus import DeviceKind, Gpu
-from catalogs.offers import Offer
+from catalogs.gpus import Gpu
 from planner.acquisition import Candidate, Choice, choose
-from planner.allin_parameters import Stated
-from planner.cost import SECONDS_PER_HOUR, held_usd
-from planner.estimate import Estimate, Estimator, Hardware, fit
+from planner.approach import approach
+from planner.estimate import Estimate, Estimator, fit
 from planner.estimate.loading import loader_variants
-from planner.plan import hardware_of
+from planner.market import Market, expected_trial_s
 from planner.price_run import Pricer, Terms
-from planner.rule_out import rule_out
+from planner.rule_out import rule_out, technique_of
+from planner.second_look import is_to_be_confirmed, is_to_be_repeated, simplest_of
 from planner.stopping import why_none
 from planner.store import Study
-from planner.target import Target
 from trials.devices import DeviceGroup
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Parallelism, Precision, TrialConfig
+from trials.trial import (
+    Failure,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Parallelism,
+    Precision,
+    Purpose,
+    TrialConfig,
+)
 
-WARM_UP_STEP_COUNT = 20  # warm-up and timed steps of a trial, for what it will cost
 REPEATS_OF_LOST_TRIAL = 1
-STARTUP_S = 20.0  # of a trial before any was seen
+CONFIRMATION_FRACTION = 0.05  # of the target run, which a confirmation may cost
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Market:
-    """What the search prices with: the target, the offers that the user admits, the devices at hand."""
-
-    target: Target
-    offers: tuple[Offer, ...]
-    gpus: Mapping[str, Gpu]
-    groups: tuple[DeviceGroup, ...]
-    usd_per_hour: Mapping[str, float | None]  # of one device at hand (a GPU, or the CPU machine), by GPU name
-    confidence: float = 0.9
-    stated: Stated = field(default_factory=Stated)
+_Wanted = tuple[Choice, Candidate, Purpose]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +54,7 @@ class Proposal:
     optuna_trial: optuna.Trial
     choice: Choice
     candidate: Candidate
+    purpose: Purpose
 
 
 class Search:
@@ -78,7 +75,7 @@ class Search:
     def estimator(self) -> Estimator:
         """Fitted to everything measured so far."""
         if self._estimator is None:
-            outcomes = [one.outcome for one in self._trials]
+            outcomes = self._outcomes
             self._estimator = fit(
                 [one for one in outcomes if isinstance(one, Measurement)],
                 gpus=self._market.gpus,
@@ -92,17 +89,33 @@ class Search:
     def pricer(self) -> Pricer:
         """Of target runs, with what trials measured besides steps; the sweep's own cost is left out."""
         if self._pricer is None:
-            outcomes = [one.outcome for one in self._trials]
             terms = Terms(
                 target=self._market.target,
                 profile=self._profile,
                 stated=self._market.stated,
                 sweep_usd=None,
-                measurements=tuple(one for one in outcomes if isinstance(one, Measurement)),
+                measurements=tuple(one for one in self._outcomes if isinstance(one, Measurement)),
                 confidence=self._market.confidence,
             )
             self._pricer = Pricer(terms, has_luck=False)
         return self._pricer
+
+    @property
+    def market(self) -> Market:
+        """What it prices with now."""
+        return self._market
+
+    def move_to(
+        self,
+        configs: Sequence[TrialConfig],
+        groups: tuple[DeviceGroup, ...],
+        usd_per_hour: Mapping[str, float | None],
+    ) -> None:
+        """Go on with other devices: some came, some left."""
+        self._configs = configs
+        # what left is still billed for the trial that it ended
+        prices = {**self._market.usd_per_hour, **usd_per_hour}
+        self._market = replace(self._market, groups=groups, usd_per_hour=prices)
 
     def settle(self) -> int:
         """End the trials that a killed sweep left running; the number that had no outcome yet."""
@@ -112,26 +125,22 @@ class Search:
         self._trials = self._study.trials()
         return sum(outcome is None for _, outcome in leftovers)
 
-    def ask(self, usd_left: float | None) -> Proposal | None:
-        """The next trial, or None when no trial that ``usd_left`` can pay for is worth its price."""
-        candidates = [
-            one
-            for one in self.candidates()
-            if usd_left is None or one.trial_cost_usd is None or one.trial_cost_usd <= usd_left
-        ]
-        _, best_cost = self.best()
-        choice = choose(
-            candidates,
-            best_cost.expected if best_cost is not None else None,
-            self._market.confidence,
-            [one.outcome.config for one in self._trials],
+    def ask(self, usd_left: float | None, busy: Collection[str] = ()) -> Proposal | None:
+        """The next trial, or None when no trial that ``usd_left`` can pay for is worth its price.
+
+        Args:
+            usd_left: what the sweep may still spend; None without a limit.
+            busy: GPU types on which a trial is under way.
+        """
+        wanted = (
+            self._repeat(usd_left, busy) or self._chosen(usd_left, busy) or self._confirmation(usd_left, busy)
         )
-        if choice is None:
+        if wanted is None:
             return None
-        candidate = next(one for one in candidates if one.config == choice.config)
+        choice, candidate, purpose = wanted
         optuna_trial = self._study.ask(params_of(choice.config), distributions(self._market.gpus))
         self._study.start(optuna_trial, choice.config)
-        return Proposal(optuna_trial=optuna_trial, choice=choice, candidate=candidate)
+        return Proposal(optuna_trial=optuna_trial, choice=choice, candidate=candidate, purpose=purpose)
 
     def worker_count_max(self, gpu: str) -> int:
         """The most workers that a trial on this GPU type may ask for."""
@@ -148,10 +157,9 @@ class Search:
     def best(self) -> tuple[TrialConfig | None, Estimate | None]:
         """The measured configuration with the cheapest target run, and that cost."""
         costs = [
-            (cost.expected, index, one.outcome.config, cost)
-            for index, one in enumerate(self._trials)
-            if isinstance(one.outcome, Measurement)
-            and (cost := self.run_cost(one.outcome.config)) is not None
+            (cost.expected, index, config, cost)
+            for index, config in enumerate(self._admitted())
+            if (cost := self.run_cost(config)) is not None
         ]
         if not costs:
             return None, None
@@ -162,93 +170,138 @@ class Search:
         """Nothing was tried: the configuration stays untried."""
         self._study.close(proposal.optuna_trial.number, None, None)
 
-    def tell(self, proposal: Proposal, outcome: Outcome, held_s: float) -> None:
-        """Save the outcome, then let the study have its value. ``held_s`` counts the start of workers too."""
-        cost_usd = self.trial_cost_usd(outcome.config, held_s)
+    def tell(self, proposal: Proposal, outcome: Outcome, cost_usd: float | None) -> Outcome:
+        """Save the outcome, then let the study have its value; the outcome with its purpose."""
+        outcome = replace(outcome, purpose=proposal.purpose)
         self._study.save(proposal.optuna_trial, outcome, cost_usd, _violation(outcome, proposal.candidate))
         self._trials = self._study.trials()
         self._estimator = self._pricer = None
         self._study.close(proposal.optuna_trial.number, outcome, self._value(outcome))
+        return outcome
 
-    def candidates(self) -> tuple[Candidate, ...]:
+    def candidates(self, busy: Collection[str] = ()) -> tuple[Candidate, ...]:
         """What has not been tried and no failure speaks against, with what is believed of it."""
-        outcomes = [one.outcome for one in self._trials]
+        outcomes = self._outcomes
         tried = Counter(one.config for one in outcomes)
         lost = Counter(one.config for one in outcomes if _is_by_chance(one))
         ruled_out = rule_out(outcomes)  # on CPU too: here the host is this one
-        return tuple(
+        elsewhere = self._study.running_elsewhere()
+        found = [
             self._candidate(one)
             for one in (*self._configs, *loader_variants(outcomes, self._profile))
-            if tried[one] == min(lost[one], REPEATS_OF_LOST_TRIAL) and not ruled_out.has(one)
-        )
+            if one.gpu not in busy
+            and tried[one] == min(lost[one], REPEATS_OF_LOST_TRIAL)
+            and one not in elsewhere
+            and not ruled_out.has(one)
+        ]
+        return tuple(one for one in found if one is not None)
 
     def trial_cost_usd(self, config: TrialConfig, held_s: float) -> float | None:
-        """Dollars for holding the devices of ``config`` for ``held_s``; None where they have no price."""
-        is_cpu = self._market.gpus[config.gpu].kind is DeviceKind.CPU
-        device_count = config.node_count if is_cpu else config.gpu_count
-        return held_usd(held_s, device_count, self._market.usd_per_hour.get(config.gpu))
+        """Dollars for ``held_s`` of all that a group with room for ``config`` holds; None without a price."""
+        count = self._market.held_count(config, self.worker_count_max(config.gpu))
+        return self._market.held_usd(config.gpu, held_s, count)
 
-    def expected_trial_s(self, config: TrialConfig) -> float:
+    def expected_trial_s(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> float:
         """Wall time that a trial of ``config`` will hold its devices."""
-        seen = [one.outcome for one in self._trials if isinstance(one.outcome, Measurement)]
-        startup_s = max((one.startup_s + one.first_step_s for one in seen), default=STARTUP_S)
-        step = self.estimator.step_time_s(config, self._hardware_at_hand(config))
-        # a large accumulation is timed at two small counts
-        shorter = min(1.0, 4 / config.accumulation)
-        return startup_s + (step.expected * shorter * WARM_UP_STEP_COUNT if step is not None else STARTUP_S)
+        seen = [one for one in self._outcomes if isinstance(one, Measurement)]
+        step = self.estimator.step_time_s(config, self._market.hardware_at_hand(config))
+        return expected_trial_s(config, purpose, None if step is None else step.expected, seen)
 
     def run_cost(self, config: TrialConfig) -> Estimate | None:
-        """Of the target run on the best offer that carries the configuration.
+        """Of the target run; see `Market.run_cost`."""
+        return self._market.run_cost(config, self.estimator, self.pricer)
 
-        Dollars, with the waiting where an hour of it has a value; device hours when none of the GPU types at
-        hand has an offer; None when only this one lacks an offer, or nothing can be said.
-        """
-        carriers = [offer for offer in self._market.offers if _carries(offer, config, self._market.gpus)]
-        costs = [cost for offer in carriers if (cost := self._offer_cost(offer, config)) is not None]
-        if costs:
-            return min(costs, key=lambda one: one.expected)
-        priced = {one.gpu for one in self._market.offers}
-        if any(group.gpu in priced for group in self._market.groups):
-            return None
-        step = self.estimator.step_time_s(config, self._hardware_at_hand(config))
-        if step is None:
-            return None
-        return self.pricer.held_s(config, step).scaled(config.gpu_count / SECONDS_PER_HOUR)
+    @property
+    def _outcomes(self) -> list[Outcome]:
+        return [one.outcome for one in self._trials]
 
-    def _offer_cost(self, offer: Offer, config: TrialConfig) -> Estimate | None:
-        hardware = hardware_of(offer, self._market.gpus[offer.gpu], config.node_count)
-        step = self.estimator.step_time_s(config, hardware)
-        if step is None:
+    def _admitted(self) -> list[TrialConfig]:
+        """What was measured, trains the target's batch and did not fail afterwards, each once."""
+        ruled_out = rule_out(self._outcomes)
+        size = self._market.target.global_batch_size
+        measured = (one.config for one in self._outcomes if isinstance(one, Measurement))
+        return [
+            one for one in dict.fromkeys(measured) if one.global_batch_size == size and not ruled_out.has(one)
+        ]
+
+    def _repeat(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
+        """A trial that was disturbed, once more, if it may be the best."""
+        _, best_cost = self.best()
+        for config in self._admitted():
+            cost = self.run_cost(config)
+            if config.gpu in busy or cost is None or best_cost is None or cost.low > best_cost.high:
+                continue
+            why = is_to_be_repeated(config, self._outcomes)
+            if why:
+                return self._wanted(config, why, Purpose.SEARCH, usd_left)
+        return None
+
+    def _chosen(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
+        """The trial that is expected to save most, approached from below where it may not fit."""
+        candidates = [one for one in self.candidates(busy) if _is_affordable(one, usd_left)]
+        _, best_cost = self.best()
+        best = best_cost.expected if best_cost is not None else None
+        tried = list(dict.fromkeys(one.config for one in self._outcomes))
+        while True:
+            choice = choose(candidates, best, self._market.confidence, tried)
+            if choice is None:
+                return None
+            config = choice.config
+            wanted = next(one for one in candidates if one.config == config)
+            step = approach(wanted, candidates, self._outcomes, self._market.confidence)
+            if step is not None and step.config == config:
+                return choice, wanted, Purpose.SEARCH
+            if step is not None:
+                why = f"on the way to micro batch {config.micro_batch_size}, which may not fit"
+                return self._wanted(step.config, why, step.purpose, usd_left)
+            candidates = [one for one in candidates if not _is_at_least(one.config, config)]
+
+    def _confirmation(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
+        """The winner in full, where its measurement leaves something open and all results are in."""
+        best, best_cost = self.best()
+        if best is None or best_cost is None or busy:
             return None
-        return self.pricer.weighed_usd(offer, config.node_count, config, step)
+        steps = {
+            one: step
+            for one in self._admitted()
+            if (step := self.estimator.step_time_s(one, self._market.hardware_at_hand(one))) is not None
+        }
+        winner = simplest_of(best, steps)
+        group = self._market.group(winner)
+        if group is None:
+            return None
+        why = is_to_be_confirmed(
+            winner,
+            self._outcomes,
+            self._market.memory_bytes(group, winner),
+            has_dataset=self._profile.dataset_size is not None,
+        )
+        wanted = self._wanted(winner, why, Purpose.CONFIRM, usd_left) if why else None
+        if wanted is None or (wanted[0].trial_cost_usd or 0.0) > CONFIRMATION_FRACTION * best_cost.expected:
+            return None
+        return wanted
+
+    def _wanted(
+        self, config: TrialConfig, why: str, purpose: Purpose, usd_left: float | None
+    ) -> _Wanted | None:
+        """A trial for a reason of its own; None where it cannot be paid for or its devices left."""
+        candidate = self._candidate(config, purpose)
+        if candidate is None or not _is_affordable(candidate, usd_left):
+            return None
+        choice = Choice(
+            config=config, expected_saving=None, trial_cost_usd=candidate.trial_cost_usd, reason=why
+        )
+        return choice, candidate, purpose
 
     def _value(self, outcome: Outcome | None) -> float | None:
-        if not isinstance(outcome, Measurement):
+        if not isinstance(outcome, Measurement) or outcome.purpose is Purpose.PROBE:
             return None
         cost = self.run_cost(outcome.config)
         return None if cost is None else cost.expected
 
-    def _candidate(self, config: TrialConfig) -> Candidate:
-        return Candidate(
-            config=config,
-            run_cost=self.run_cost(config),
-            trial_cost_usd=self.trial_cost_usd(config, self.expected_trial_s(config)),
-            memory=self.estimator.peak_memory_bytes(config, self._hardware_at_hand(config)),
-            memory_bytes=self._memory_bytes(config),
-        )
-
-    def _group(self, config: TrialConfig) -> DeviceGroup:
-        return next(group for group in self._market.groups if group.gpu == config.gpu)
-
-    def _memory_bytes(self, config: TrialConfig) -> int:
-        group = self._group(config)
-        smallest = min(node.device_memory_bytes for node in group.nodes)
-        return smallest // config.gpu_count if group.is_cpu else smallest
-
-    def _hardware_at_hand(self, config: TrialConfig) -> Hardware:
-        group = self._group(config)
-        gpu = self._market.gpus[config.gpu]
-        return Hardware(gpu=gpu, link=gpu.link, vcpus=group.nodes[0].cpu_count)
+    def _candidate(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Candidate | None:
+        cost_usd = self.trial_cost_usd(config, self.expected_trial_s(config, purpose))
+        return self._market.candidate(config, self.estimator, self.run_cost(config), cost_usd)
 
 
 def distributions(gpus: Mapping[str, Gpu]) -> dict[str, BaseDistribution]:
@@ -281,12 +334,13 @@ def params_of(config: TrialConfig) -> dict[str, Any]:
     }
 
 
-def _carries(offer: Offer, config: TrialConfig, gpus: Mapping[str, Gpu]) -> bool:
-    """Whether ``node_count`` instances of the offer have the devices; one rents whole instances."""
-    if offer.gpu != config.gpu:
-        return False
-    is_cpu = gpus[offer.gpu].kind is DeviceKind.CPU
-    return is_cpu or offer.gpu_count * config.node_count >= config.gpu_count
+def _is_affordable(candidate: Candidate, usd_left: float | None) -> bool:
+    return usd_left is None or candidate.trial_cost_usd is None or candidate.trial_cost_usd <= usd_left
+
+
+def _is_at_least(config: TrialConfig, other: TrialConfig) -> bool:
+    """The same technique at the same micro batch or a larger one."""
+    return technique_of(config) == technique_of(other) and config.micro_batch_size >= other.micro_batch_size
 
 
 def _violation(outcome: Outcome, candidate: Candidate) -> float | None:

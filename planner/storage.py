@@ -61,6 +61,11 @@ def storage_errors(url: str) -> Iterator[None]:
         raise PlannerError(f"storage {shown(url)}: {text}; {_remedy(text)}") from error
     except OSError as error:
         raise PlannerError(f"storage {shown(url)}: {error}; {_remedy(str(error))}") from error
+    except optuna.exceptions.UpdateFinishedTrialError as error:
+        raise PlannerError(
+            f"storage {shown(url)}: another sweep on the same study ended a trial of this one, taking its "
+            "process for dead; everything saved is kept: start this sweep again"
+        ) from error
 
 
 def shown(url: str) -> str:

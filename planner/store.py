@@ -8,8 +8,6 @@ come for free.
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +17,9 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from planner.codec import to_json
+from planner.codec import from_json, to_json
 from planner.errors import PlannerError
+from planner.holder import beating, others, this_process
 from planner.sampler import PlannedSampler
 from planner.saved import (
     CONFIG,
@@ -39,6 +38,8 @@ from planner.storage import open_storage, shown, storage_errors
 from planner.target import Target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
+
+_HOLDER = "holder"  # the sweep that runs the trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +121,9 @@ class Study(SavedStudy):
         }
 
     def start(self, optuna_trial: optuna.Trial, config: TrialConfig) -> None:
-        """Write down what is about to be tried."""
+        """Write down what is about to be tried, and by whom."""
         with storage_errors(self.storage_url):
+            optuna_trial.set_user_attr(_HOLDER, this_process().name)
             optuna_trial.set_user_attr(CONFIG, to_json(config))
 
     def save(
@@ -154,27 +156,48 @@ class Study(SavedStudy):
 
     def leftovers(self) -> tuple[tuple[int, Outcome | None], ...]:
         """What a killed sweep left running, by trial number, with the outcome if it was saved."""
+        saved = [(one.number, _saved(one, self.name)) for one in self._running(is_alive=False)]
+        return tuple((number, one.outcome if one is not None else None) for number, one in saved)
+
+    def running_elsewhere(self) -> frozenset[TrialConfig]:
+        """What a sweep on another host is trying now."""
+        running = self._running(is_alive=True)
+        texts = [one.user_attrs[CONFIG] for one in running if CONFIG in one.user_attrs]
+        return frozenset(from_json(one, TrialConfig, where=f"study {self.name}") for one in texts)
+
+    def _running(self, *, is_alive: bool) -> list[FrozenTrial]:
+        """The trials that are under way: those whose sweep still runs, or those whose does not."""
         with storage_errors(self.storage_url):
             running = self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        saved = [(one.number, _saved(one, self.name)) for one in running]
-        return tuple((number, one.outcome if one is not None else None) for number, one in saved)
+            there = others(self.optuna_study.user_attrs) if running else {}
+        # one without a holder has just been asked for, or its sweep was killed between two lines
+        return [
+            one
+            for one in running
+            if (one.user_attrs[_HOLDER] in there if _HOLDER in one.user_attrs else bool(there)) == is_alive
+        ]
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Study]:
-        """Hold the study for one sweep at a time on this host. Raises PlannerError when another holds it."""
-        holder = self.optuna_study.user_attrs.get("holder") or {}
-        if holder.get("host") == socket.gethostname() and _is_alive(holder.get("pid")):
+        """Hold the study for one sweep at a time on this host. Raises PlannerError when another holds it.
+
+        Sweeps on other hosts may work on it at the same time, each on trials of its own.
+        """
+        with storage_errors(self.storage_url):
+            there = others(self.optuna_study.user_attrs)
+        here = next((one for one in there.values() if one.host == this_process().host), None)
+        if here is not None:
             raise PlannerError(
-                f"study {self.name}: a sweep with process id {holder['pid']} is still running on it; "
+                f"study {self.name}: a sweep with process id {here.pid} is still running on it; "
                 "wait for it, stop it, or give this one another --study name"
             )
-        with storage_errors(self.storage_url):
-            self.optuna_study.set_user_attr("holder", {"host": socket.gethostname(), "pid": os.getpid()})
-        try:
+
+        def write(key: str, value: object) -> None:
+            with storage_errors(self.storage_url):
+                self.optuna_study.set_user_attr(key, value)
+
+        with beating(write, PlannerError):
             yield self
-        finally:
-            with contextlib.suppress(PlannerError), storage_errors(self.storage_url):
-                self.optuna_study.set_user_attr("holder", None)
 
 
 def open_study(storage_url: str, workload: Workload, name: str | None = None) -> Study:
@@ -247,15 +270,3 @@ def _summary(study: Study) -> StudySummary:
 
 def _saved(one: FrozenTrial, study_name: str) -> SavedTrial | None:
     return saved_trial(one.number, one.user_attrs, study_name)
-
-
-def _is_alive(pid: object) -> bool:
-    if not isinstance(pid, int) or pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

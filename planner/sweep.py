@@ -1,23 +1,26 @@
 """The story of a sweep: ask which trial is worth its price, run it, save it, tell the study, repeat.
 
+Each type of device has one trial at a time; different types run side by side, so that none waits for another.
 No printing and no parsing here: what happens is handed to ``watch`` as values.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 from planner.acquisition import Choice
 from planner.errors import PlannerError
 from planner.estimate import Estimate
 from planner.saved import spent_on
-from planner.search import Search
+from planner.search import Proposal, Search
 from planner.store import Study
-from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
-RunTrial = Callable[[TrialConfig], Outcome]
+RunTrial = Callable[[TrialConfig, Purpose], Outcome]
 SWEEP_BUDGET_FRACTION = 0.05  # of the budget, where --sweep-budget does not say
 EXPECTED_TRIAL_COUNT = 12  # what a search of one GPU type usually takes, for the announcement
 
@@ -46,7 +49,9 @@ class TrialStarted:
 
     number: int  # within this sweep, from 1
     choice: Choice
+    purpose: Purpose
     expected_s: float
+    is_priced: bool  # a saving is in dollars; else in device hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,7 @@ class TrialEnded:
     run_cost: Estimate | None  # of the target run with this configuration
     best: TrialConfig | None
     best_cost: Estimate | None
+    is_priced: bool  # costs of a run are in dollars; else in device hours
     spent_usd: float | None  # by all trials of the study
     elapsed_s: float
 
@@ -68,9 +74,58 @@ Watch = Callable[[Event], None]
 
 @dataclass(slots=True)
 class Stop:
-    """Set by Ctrl-C: the sweep ends after the trial in flight."""
+    """Set by Ctrl-C: the sweep ends after the trials in flight."""
 
     is_asked: bool = False
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    """Start ``work``. A second Ctrl-C must not wait for it, so the thread is a daemon."""
+    threading.Thread(target=work, daemon=True, name="trial").start()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Flight:
+    """A trial that is under way, and then what came of it."""
+
+    number: int
+    proposal: Proposal
+    begun_s: float
+    outcome: Outcome | None = None
+    error: BaseException | None = None
+
+    @property
+    def config(self) -> TrialConfig:
+        return self.proposal.choice.config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Meter:
+    """Bills devices for as long as they are held: also between trials, and when a trial uses only some.
+
+    Who runs trials says what it holds; of what holds nothing between trials each trial's own devices are
+    billed.
+    """
+
+    held: Callable[[], Mapping[str, int]]  # devices by GPU type
+    clock: Callable[[], float]
+    _billed_until_s: dict[str, float] = field(default_factory=dict)
+
+    def begin(self, gpu: str) -> None:
+        """A trial starts on a type; what is held already runs on."""
+        self._billed_until_s.setdefault(gpu, self.clock())
+
+    def read(self, gpu: str, least_s: float, least_count: int) -> tuple[float, int]:
+        """Seconds since the last reading, and devices held; a type that is given back is read no more."""
+        now_s, count = self.clock(), self.held().get(gpu, 0)
+        held_s = max(least_s, now_s - self._billed_until_s.pop(gpu, now_s))
+        if count:
+            self._billed_until_s[gpu] = now_s
+        return held_s, max(count, least_count)
+
+    def idle(self, busy: Mapping[str, object]) -> list[str]:
+        """Types that are held and do nothing."""
+        return [gpu for gpu in self._billed_until_s if gpu not in busy]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,32 +138,86 @@ class Sweep:
     watch: Watch
     stop: Stop = field(default_factory=Stop)
     clock: Callable[[], float] = time.monotonic
+    held: Callable[[], Mapping[str, int]] = dict  # devices that the runner holds, by GPU type
+    look_around: Callable[[], None] = lambda: None  # before each trial: devices may have come or gone
+    start: Callable[[Callable[[], None]], None] = in_thread  # tests run each trial at once
+    _flights: dict[str, _Flight] = field(default_factory=dict)  # by GPU type
+    _landed: SimpleQueue[_Flight] = field(default_factory=SimpleQueue)
 
     def run(self, run_trial: RunTrial) -> str:
         """Try until nothing pays, a limit is reached or the user stops it. Returns the reason, in words."""
         started_s = self.clock()
+        meter = _Meter(held=self.held, clock=self.clock)
         number = 0
-        while (reason := self._reached(number, self.clock() - started_s)) is None:
-            proposal = self.search.ask(self._usd_left())
-            if proposal is None:
-                reason = self.search.why_no_more()
+        busy: PlannerError | None = None
+        while True:
+            reason = self._reached(number, self.clock() - started_s) if busy is None else str(busy)
+            if reason is None:
+                self.look_around()
+                proposal = self.search.ask(self._usd_left(), self._flights)
+                if proposal is not None:
+                    number += 1
+                    self._launch(number, proposal, run_trial, meter)
+                    continue
+            if not self._flights:
                 break
-            number += 1
-            config = proposal.choice.config
-            self.watch(
-                TrialStarted(
-                    number=number, choice=proposal.choice, expected_s=self.search.expected_trial_s(config)
-                )
-            )
-            begun_s = self.clock()
-            outcome = run_trial(config)
-            if isinstance(outcome, Failure) and outcome.kind is FailureKind.BUSY:
-                self.search.drop(proposal)
-                raise PlannerError(f"{outcome.reason}; sweep again later, or with a longer --wait")
-            self.search.tell(proposal, outcome, max(outcome.trial_s, self.clock() - begun_s))
-            self.watch(self._ended(number, outcome, self.clock() - started_s))
+            flight = self._landed.get()
+            del self._flights[flight.config.gpu]
+            busy = self._told(flight, meter, self.clock() - started_s) or busy
+        if busy is not None:
+            raise busy
+        reason = reason or self.search.why_no_more()
         self.study.remember_end(reason)
         return reason
+
+    def _launch(self, number: int, proposal: Proposal, run_trial: RunTrial, meter: _Meter) -> None:
+        config, purpose = proposal.choice.config, proposal.purpose
+        self.watch(
+            TrialStarted(
+                number=number,
+                choice=proposal.choice,
+                purpose=purpose,
+                expected_s=self.search.expected_trial_s(config, purpose),
+                is_priced=self.search.market.is_priced,
+            )
+        )
+        meter.begin(config.gpu)
+        flight = _Flight(number=number, proposal=proposal, begun_s=self.clock())
+        self._flights[config.gpu] = flight
+
+        def work() -> None:
+            try:
+                flight.outcome = run_trial(config, purpose)
+            except BaseException as error:  # noqa: BLE001  (raised again where the sweep waits for it)
+                flight.error = error
+            self._landed.put(flight)
+
+        self.start(work)
+
+    def _told(self, flight: _Flight, meter: _Meter, elapsed_s: float) -> PlannerError | None:
+        """Save and tell what came of a trial. Where devices were busy nothing was tried: what to raise."""
+        if flight.error is not None:
+            raise flight.error
+        outcome = flight.outcome
+        assert outcome is not None
+        if isinstance(outcome, Failure) and outcome.kind is FailureKind.BUSY:
+            self.search.drop(flight.proposal)
+            return PlannerError(f"{outcome.reason}; sweep again later, or with a longer --wait")
+        cost_usd = self._bill(flight, outcome, meter)
+        outcome = self.search.tell(flight.proposal, outcome, cost_usd)
+        self.watch(self._ended(flight.number, outcome, elapsed_s))
+        return None
+
+    def _bill(self, flight: _Flight, outcome: Outcome, meter: _Meter) -> float | None:
+        """Dollars of a trial: for its own devices, and for those that were held idle meanwhile."""
+        market, config = self.search.market, flight.config
+        own_s = max(outcome.trial_s, self.clock() - flight.begun_s)
+        held_s, count = meter.read(config.gpu, own_s, market.device_count(config))
+        bills = [market.held_usd(config.gpu, held_s, count)]
+        idle = [gpu for gpu in meter.idle(self._flights) if gpu != config.gpu]
+        bills += [market.held_usd(gpu, *meter.read(gpu, 0.0, 0)) for gpu in idle]
+        known = [one for one in bills if one is not None]
+        return sum(known) if known else None
 
     def expected(self) -> Expected:
         """Trials, minutes and dollars that this sweep will probably take, limits included."""
@@ -139,7 +248,8 @@ class Sweep:
     def _usd_left(self) -> float | None:
         if self.limits.max_usd is None:
             return None
-        return self.limits.max_usd - (self.spent_usd() or 0.0)
+        promised = [one.proposal.choice.trial_cost_usd or 0.0 for one in self._flights.values()]
+        return self.limits.max_usd - (self.spent_usd() or 0.0) - sum(promised)
 
     def spent_usd(self) -> float | None:
         """By all trials of the study; None where the devices have no price."""
@@ -153,6 +263,7 @@ class Sweep:
             run_cost=self.search.run_cost(outcome.config) if isinstance(outcome, Measurement) else None,
             best=best,
             best_cost=best_cost,
+            is_priced=self.search.market.is_priced,
             spent_usd=self.spent_usd(),
             elapsed_s=elapsed_s,
         )

@@ -29,6 +29,11 @@ def is_tied_here(one: Estimate, fastest: Estimate) -> bool:
     return one.expected <= fastest.expected * (1 + NEGLIGIBLE_FRACTION)
 
 
+def preference(config: TrialConfig, step_time_s: Estimate) -> tuple[int, bool, float]:
+    """The least of those that tie is taken: the simplest, one that was measured in full, the surest."""
+    return complexity(config), step_time_s.basis is not Basis.MEASURED, step_time_s.high
+
+
 def complexity(config: TrialConfig) -> int:
     """How much there is to go wrong; of equals, the one that is better known is preferred."""
     return (

@@ -6,10 +6,10 @@ Time and memory follow simple laws, so that a test knows the best configuration 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.builders import GIB, make_environment, make_failure, make_measurement
-from trials.trial import FailureKind, Outcome, Parallelism, Precision, TrialConfig
+from trials.trial import FailureKind, Outcome, Parallelism, Precision, Purpose, Series, TrialConfig
 
 SPEEDUP = {Precision.FP32: 1.0, Precision.TF32: 1.6, Precision.BF16: 2.2, Precision.FP16: 2.1}
 
@@ -18,7 +18,9 @@ SPEEDUP = {Precision.FP32: 1.0, Precision.TF32: 1.6, Precision.BF16: 2.2, Precis
 class FakeGpu:
     """Seconds per micro batch are ``launch_s + per_sample_s x size``; memory is linear in the micro batch.
 
-    ``failures`` answers the n-th trial (from 0) with a failure of that kind.
+    ``failures`` answers the n-th trial (from 0) with a failure of that kind; the times of those in
+    ``disturbed`` are unsteady. An accumulation of 5 or more is timed at 1 and 3 where ``is_interpolating``.
+    The longest batch, which only a confirmation meets, needs ``longest_factor`` times the memory per sample.
     """
 
     name: str = "L4-24GB"
@@ -29,22 +31,34 @@ class FakeGpu:
     fixed_bytes: int = 2 * GIB
     per_sample_bytes: int = GIB // 4
     memory_bytes: int = 24 * GIB
+    longest_factor: float = 1.0
+    is_interpolating: bool = False
+    disturbed: frozenset[int] = frozenset()
     failures: dict[int, FailureKind] = field(default_factory=dict)
     seen: list[TrialConfig] = field(default_factory=list)
 
-    def run_trial(self, config: TrialConfig) -> Outcome:
+    def run_trial(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
         index = len(self.seen)
         self.seen.append(config)
         if index in self.failures:
             return make_failure(config, kind=self.failures[index], reason="injected", trial_s=5.0)
-        peak = self.peak_bytes(config)
+        is_confirmed = purpose is Purpose.CONFIRM
+        peak = self.peak_bytes(config, self.longest_factor if is_confirmed else 1.0)
         if peak > self.memory_bytes:
             return make_failure(config, trial_s=5.0)
+        accumulations = [config.accumulation]
+        if self.is_interpolating and config.accumulation >= 5 and not is_confirmed:
+            accumulations = [1, 3]
+        is_steady = index not in self.disturbed
         return make_measurement(
             config,
-            step_time_s=self.step_s(config),
+            series=tuple(
+                Series(accumulation=one, step_times_s=(self.step_s(replace(config, accumulation=one)),) * 12)
+                for one in accumulations
+            ),
             peak_memory_bytes=peak,
-            half_width_fraction=0.005,
+            is_steady=is_steady,
+            half_width_fraction=0.005 if is_steady else 0.1,
             environment=make_environment(device_memory_bytes=self.memory_bytes),
         )
 
@@ -57,8 +71,8 @@ class FakeGpu:
             sync_s *= 2 * config.accumulation
         return micro_s * config.accumulation + sync_s + self.optimizer_s
 
-    def peak_bytes(self, config: TrialConfig) -> int:
-        per_sample = self.per_sample_bytes * (0.35 if config.is_checkpointed else 1.0)
+    def peak_bytes(self, config: TrialConfig, length: float = 1.0) -> int:
+        per_sample = length * self.per_sample_bytes * (0.35 if config.is_checkpointed else 1.0)
         per_sample *= 1.0 if config.precision in (Precision.FP32, Precision.TF32) else 0.6
         shards = config.gpu_count if config.parallelism is Parallelism.FSDP2 else 1
         return int(self.fixed_bytes / shards + per_sample * config.micro_batch_size)

@@ -8,26 +8,24 @@ trial needs another shape.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from trials.devices import DeviceGroup
 from trials.errors import TrialsError
-from trials.trial import Failure, Outcome, TrialConfig, Workload
+from trials.trial import Failure, Outcome, Purpose, TrialConfig, Workload
 from trials.warm.runner_settings import RunnerSettings
 from trials.warm.warm_group import WarmGroup
 
-__all__ = ["RunTrial", "RunnerSettings", "open_runner"]
-
-RunTrial = Callable[[TrialConfig], Outcome]
+__all__ = ["Runner", "RunnerSettings", "open_runner"]
 
 
 @contextmanager
 def open_runner(
     workload: Workload, groups: Sequence[DeviceGroup], settings: RunnerSettings | None = None
-) -> Iterator[RunTrial]:
-    """A function that runs one trial after the other; its workers go when the ``with`` block ends.
+) -> Iterator[Runner]:
+    """What runs one trial after the other; its workers go when the ``with`` block ends.
 
     Groups start when a trial first needs them. Calls for different GPUs may come from different threads.
 
@@ -36,18 +34,22 @@ def open_runner(
         groups: what the attached cluster has, by catalog GPU.
         settings: see there.
     """
-    runner = _Runner(workload, groups, settings or RunnerSettings())
+    runner = Runner(workload, groups, settings or RunnerSettings())
     try:
-        yield runner.run
+        yield runner
     finally:
         runner.close()
 
 
-class _Runner:
+class Runner:
+    """The warm groups of a cluster, one for each kind of device; made by `open_runner`."""
+
     def __init__(self, workload: Workload, groups: Sequence[DeviceGroup], settings: RunnerSettings) -> None:
+        self._workload = workload
+        self._settings = settings
         self._groups = {group.gpu: WarmGroup(workload, group, settings) for group in groups}
 
-    def run(self, config: TrialConfig) -> Outcome:
+    def __call__(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
         """Run one trial."""
         group = self._groups.get(config.gpu)
         if group is None:
@@ -55,11 +57,36 @@ class _Runner:
             raise TrialsError(f"no {config.gpu} in the cluster; it has {known}")
         with group.lock:
             begun_s = time.monotonic()
-            outcome = group.run(config)
+            outcome = group.run(config, purpose)
             if isinstance(outcome, Failure) and not outcome.trial_s:
                 return replace(outcome, trial_s=time.monotonic() - begun_s)
             return outcome
 
+    def held(self) -> Mapping[str, int]:
+        """Devices that groups hold now, by GPU type: GPUs, or CPU machines."""
+        return {gpu: group.held_count for gpu, group in self._groups.items() if group.held_count}
+
+    def regroup(self, groups: Sequence[DeviceGroup], worker_counts: Mapping[str, int]) -> bool:
+        """Go on with other devices. False where a trial in flight left its group as it is: ask again."""
+        is_whole = True
+        self._settings = replace(self._settings, worker_counts=worker_counts)
+        there = {group.gpu: group for group in groups}
+        for gpu, group in list(self._groups.items()):
+            if not group.lock.acquire(blocking=False):
+                is_whole = False
+                continue
+            try:
+                group.move_to(there.get(gpu), self._settings)
+            finally:
+                group.lock.release()
+            if gpu not in there:
+                del self._groups[gpu]
+        for gpu, found in there.items():
+            if gpu not in self._groups:
+                self._groups[gpu] = WarmGroup(self._workload, found, self._settings)
+        return is_whole
+
     def close(self) -> None:
+        """End all workers."""
         for group in self._groups.values():
             group.close()

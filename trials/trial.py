@@ -43,6 +43,14 @@ class FailureKind(StrEnum):
     BUSY = "devices in use"  # by others, for longer than one was willing to wait: nothing was tried
 
 
+class Purpose(StrEnum):
+    """What a trial is for: how long it runs and on which data, not what it runs."""
+
+    SEARCH = "search"
+    PROBE = "memory probe"  # a few steps; its micro batch need not divide the global batch size
+    CONFIRM = "confirmation"  # whole steps at the full accumulation, then many on the longest batch
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """The user's model file as data; its functions never cross a process boundary."""
@@ -168,11 +176,23 @@ class Measurement:
     links: LinkProbe | None = None  # of two workers or more, by the first trial of so many
     noise: GradientNoise | None = None  # where the global batch size may be chosen
     extras_s: float = 0.0  # of trial_s, for what was measured besides the steps
+    purpose: Purpose = Purpose.SEARCH
 
     @property
     def is_interpolated(self) -> bool:
         """Whether the full step was computed from two smaller accumulation counts."""
         return len(self.series) > 1
+
+    @property
+    def disturbance(self) -> str:
+        """What makes the times doubtful, in words: "" for nothing."""
+        telemetry = self.telemetry
+        found = (
+            "" if self.is_steady else "unsteady",
+            "throttled" if telemetry is not None and telemetry.throttle_reasons else "",
+            "disturbed by other processes" if telemetry is not None and telemetry.other_process_count else "",
+        )
+        return " and ".join(one for one in found if one)
 
     @property
     def step_time_s(self) -> float:
@@ -210,6 +230,7 @@ class Failure:
     reason: str  # what happened, in words for the report
     trial_s: float  # wall time that the devices were held
     detail: str = ""  # traceback or stacks, for --verbose
+    purpose: Purpose = Purpose.SEARCH
 
 
 Outcome = Measurement | Failure

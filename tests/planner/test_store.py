@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,18 +162,17 @@ def test_a_study_of_somebody_else_is_refused(url: str, name: str) -> None:
 
 def test_two_sweeps_on_one_study_are_refused_while_the_first_lives(url: str, name: str) -> None:
     study = open_study(url, make_workload(), name)
-    import socket
-
-    parent = {"host": socket.gethostname(), "pid": os.getppid()}
-    study.optuna_study.set_user_attr("holder", parent)
+    holder = f"holder:{socket.gethostname()}"
+    study.optuna_study.set_user_attr(holder, {"pid": os.getppid(), "seen_at_s": 0.0})
     with (
         pytest.raises(PlannerError, match=f"process id {os.getppid()}"),
         open_study(url, make_workload(), name).held(),
     ):
         pass
-    study.optuna_study.set_user_attr("holder", {**parent, "pid": 2**22 + 1})
+    study.optuna_study.set_user_attr(holder, {"pid": 2**22 + 1, "seen_at_s": time.time()})
     with open_study(url, make_workload(), name).held():
-        pass
+        assert study.optuna_study.user_attrs[holder]["pid"] == os.getpid()
+    assert study.optuna_study.user_attrs[holder] is None
 
 
 def test_a_prefix_is_enough_and_an_ambiguous_one_names_the_studies(tmp_path: Path) -> None:

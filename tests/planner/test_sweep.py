@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,15 +13,17 @@ import pytest
 
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
-from planner.search import Market, Search
+from planner.market import Market
+from planner.search import Search, distributions, params_of
 from planner.space import configs_for, worker_counts
 from planner.store import Study, open_study
-from planner.sweep import Event, Limits, Stop, Sweep, TrialEnded, TrialStarted
+from planner.sweep import Event, Limits, Stop, Sweep, TrialEnded, TrialStarted, in_thread
 from planner.target import Target
-from tests.builders import GIB, make_gpu, make_offer, make_profile, make_target, make_workload
+from tests.builders import GIB, make_failure, make_gpu, make_offer, make_profile, make_target, make_workload
 from tests.fake_gpu import FakeGpu
 from trials.devices import DeviceGroup, Node, Versions
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Phases, Series, TrialConfig
+from trials.profile import WorkloadProfile
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Phases, Purpose, Series, TrialConfig
 
 L4 = make_gpu()
 OFFERS = (make_offer(), make_offer(gpu_count=2, price_usd_per_hour=1.44))
@@ -52,6 +57,7 @@ class Bench:
     gpus: dict = field(default_factory=lambda: {L4.name: L4})
     offers: tuple = OFFERS
     usd_per_hour: float | None = 0.72
+    profile: WorkloadProfile = field(default_factory=make_profile)
     events: list[Event] = field(default_factory=list)
 
     def study(self) -> Study:
@@ -62,7 +68,7 @@ class Bench:
             config
             for one in self.groups
             for count in worker_counts(self.gpus[one.gpu], one.worker_count_max, self.target)
-            for config in configs_for(self.target, self.gpus[one.gpu], count, 1, make_profile())
+            for config in configs_for(self.target, self.gpus[one.gpu], count, 1, self.profile)
         )
 
     def market(self) -> Market:
@@ -74,18 +80,17 @@ class Bench:
             usd_per_hour={one.gpu: self.usd_per_hour for one in self.groups},
         )
 
-    def sweep(self, limits: Limits = UNLIMITED, stop: Stop | None = None, clock=None) -> Sweep:
+    def sweep(self, limits: Limits = UNLIMITED, stop: Stop | None = None, **options) -> Sweep:
         study = self.study()
-        search = Search(study, self.configs(), self.market(), make_profile())
+        search = Search(study, self.configs(), self.market(), self.profile)
         search.settle()
-        options = {} if clock is None else {"clock": clock}
         return Sweep(
             search=search,
             study=study,
             limits=limits,
             watch=self.events.append,
             stop=stop or Stop(),
-            **options,
+            **{"start": at_once, **options},
         )
 
     def best_possible_usd(self) -> float:
@@ -102,6 +107,10 @@ class Bench:
     @property
     def ended(self) -> list[TrialEnded]:
         return [one for one in self.events if isinstance(one, TrialEnded)]
+
+
+def at_once(work: Callable[[], None]) -> None:
+    work()
 
 
 def exact(value: float) -> Estimate:
@@ -150,7 +159,7 @@ def test_a_resumed_sweep_goes_on_as_the_uninterrupted_one_would(bench: Bench, tm
 def test_every_trial_is_saved_before_the_next_one_starts(bench: Bench) -> None:
     counts = []
 
-    def run_trial(config: TrialConfig):
+    def run_trial(config: TrialConfig, purpose: Purpose):
         counts.append(len(bench.study().trials()))
         return bench.gpu.run_trial(config)
 
@@ -183,7 +192,7 @@ def test_a_lost_worker_is_given_one_more_try(bench: Bench) -> None:
 
 
 def test_out_of_memory_is_a_violated_constraint_without_an_invented_value(bench: Bench) -> None:
-    bench.gpu.per_sample_bytes = 3 * GIB
+    bench.gpu.failures = {1: FailureKind.OUT_OF_MEMORY}
     bench.sweep().run(bench.gpu.run_trial)
     plain = optuna.load_study(study_name="study", storage=bench.url)
     pruned = [one for one in plain.trials if one.state.name == "PRUNED"]
@@ -212,7 +221,7 @@ def test_a_trial_that_the_sweeps_budget_cannot_pay_for_is_not_started(bench: Ben
 def test_interrupted_it_ends_after_the_trial_in_flight(bench: Bench) -> None:
     stop = Stop()
 
-    def run_trial(config: TrialConfig):
+    def run_trial(config: TrialConfig, purpose: Purpose):
         stop.is_asked = len(bench.gpu.seen) == 2
         return bench.gpu.run_trial(config)
 
@@ -225,7 +234,7 @@ def test_a_killed_sweep_loses_only_the_trial_in_flight(bench: Bench) -> None:
     class Killed(BaseException):
         pass
 
-    def run_trial(config: TrialConfig):
+    def run_trial(config: TrialConfig, purpose: Purpose):
         if len(bench.gpu.seen) == 2:
             raise Killed
         return bench.gpu.run_trial(config)
@@ -277,7 +286,7 @@ def test_the_announcement_stays_within_the_limits(bench: Bench) -> None:
 
 
 def test_a_database_that_breaks_in_the_middle_keeps_what_was_saved(bench: Bench, tmp_path: Path) -> None:
-    def run_trial(config: TrialConfig):
+    def run_trial(config: TrialConfig, purpose: Purpose):
         if len(bench.gpu.seen) == 2:
             (tmp_path / "study.db").rename(tmp_path / "moved.db")
             (tmp_path / "study.db").write_bytes(b"x" * 5000)
@@ -293,8 +302,8 @@ def test_a_database_that_breaks_in_the_middle_keeps_what_was_saved(bench: Bench,
 class SlowData(FakeGpu):
     """One process loads a sample in 8 ms, twice as long as it trains."""
 
-    def run_trial(self, config: TrialConfig) -> Outcome:
-        outcome = super().run_trial(config)
+    def run_trial(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
+        outcome = super().run_trial(config, purpose)
         if isinstance(outcome, Failure):
             return outcome
         loading_s = 0.008 * config.micro_batch_size * config.accumulation
@@ -322,3 +331,88 @@ def test_loader_workers_are_tried_where_the_step_waits_for_its_data(bench: Bench
     patient = Bench(url=bench.url.replace("study.db", "other.db"))
     patient.sweep().run(patient.gpu.run_trial)
     assert all(one.loader_worker_count is None for one in patient.gpu.seen)  # nothing waits there
+
+
+def mixed(bench: Bench) -> Bench:
+    bench.gpus["T4-16GB"] = make_gpu("T4-16GB", bf16_flop_per_s=None, tf32_flop_per_s=None)
+    bench.groups = (group(), group("T4-16GB", 1))
+    return bench
+
+
+def test_types_of_devices_run_side_by_side_and_one_type_never_twice(bench: Bench) -> None:
+    both, lock = threading.Barrier(2), threading.Lock()
+    under_way: list[str] = []
+
+    def run_trial(config: TrialConfig, purpose: Purpose):
+        with lock:
+            assert config.gpu not in under_way
+            under_way.append(config.gpu)
+            number = len(bench.gpu.seen)
+            outcome = bench.gpu.run_trial(config, purpose)
+        if number < 2:
+            both.wait(timeout=60)  # passes only when a trial of the other type is under way too
+        with lock:
+            under_way.remove(config.gpu)
+        return outcome
+
+    mixed(bench).sweep(replace(UNLIMITED, max_trials=6), start=in_thread).run(run_trial)
+    assert len(set(bench.gpu.seen)) == 6
+
+
+def test_a_mixed_cluster_is_searched_alike_each_time(bench: Bench, tmp_path: Path) -> None:
+    mixed(bench).sweep(replace(UNLIMITED, max_trials=8)).run(bench.gpu.run_trial)
+    again = mixed(Bench(url=f"sqlite:///{tmp_path / 'again.db'}"))
+    again.sweep(replace(UNLIMITED, max_trials=8)).run(again.gpu.run_trial)
+    assert again.gpu.seen == bench.gpu.seen
+
+
+def test_what_is_held_is_billed_also_between_trials_and_beyond_a_trials_own_devices(bench: Bench) -> None:
+    mixed(bench)
+    clock_s = [0.0]
+
+    def run_trial(config: TrialConfig, purpose: Purpose):
+        clock_s[0] += 100.0
+        return bench.gpu.run_trial(config, purpose)
+
+    sweep = bench.sweep(
+        replace(UNLIMITED, max_trials=4),
+        clock=lambda: clock_s[0],
+        held=lambda: {one.gpu: {L4.name: 2, "T4-16GB": 1}[one.gpu] for one in bench.gpu.seen},
+    )
+    sweep.run(run_trial)
+    # 400 s in all: two L4 from the first trial on, one T4 from its own first trial on
+    began_s = 100.0 * [one.gpu for one in bench.gpu.seen].index("T4-16GB")
+    hours = (2 * 400 + 1 * (400 - began_s)) / 3600
+    assert sweep.spent_usd() == pytest.approx(hours * 0.72)
+
+
+def test_devices_that_leave_take_what_to_try_with_them_and_new_ones_bring_it(bench: Bench) -> None:
+    mixed(bench).groups = (group(),)
+
+    def look_around() -> None:
+        if len(bench.gpu.seen) == 2:
+            bench.groups = (group("T4-16GB", 1),)
+            search.move_to(bench.configs(), bench.groups, {"T4-16GB": 0.35})
+
+    sweep = bench.sweep(replace(UNLIMITED, max_trials=5), look_around=look_around)
+    search = sweep.search
+    sweep.run(bench.gpu.run_trial)
+    assert [one.gpu for one in bench.gpu.seen] == [L4.name] * 2 + ["T4-16GB"] * 3
+
+
+def test_a_trial_that_another_host_runs_is_neither_ended_nor_tried(bench: Bench) -> None:
+    bench.sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial)
+    theirs = bench.study()
+    config = next(one for one in bench.configs() if one not in bench.gpu.seen)
+    optuna_trial = theirs.ask(params_of(config), distributions(bench.gpus))
+    theirs.start(optuna_trial, config)
+    optuna_trial.set_user_attr("holder", "other-host:77")
+    theirs.optuna_study.set_user_attr("holder:other-host", {"pid": 77, "seen_at_s": time.time()})
+    sweep = bench.sweep()
+    assert config not in [one.config for one in sweep.search.candidates()]
+    assert theirs.optuna_study.trials[-1].state.name == "RUNNING"
+    theirs.optuna_study.set_user_attr("holder:other-host", {"pid": 77, "seen_at_s": time.time() - 3600})
+    assert config in [one.config for one in bench.sweep().search.candidates()]
+    assert theirs.optuna_study.trials[-1].state.name == "FAIL"
+    with pytest.raises(PlannerError, match="another sweep on the same study ended a trial"):
+        theirs.save(optuna_trial, make_failure(config), None, None)

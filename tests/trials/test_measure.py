@@ -18,7 +18,17 @@ import torch
 from tests.trials.files import PLAIN, on_cpu, write
 from trials.measuring.measure import MeasureSettings, measure, merge
 from trials.measuring.place import Place
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Parallelism, Precision, TrialConfig
+from trials.measuring.settings import settings_for
+from trials.trial import (
+    Failure,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Parallelism,
+    Precision,
+    Purpose,
+    TrialConfig,
+)
 
 QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
 
@@ -140,6 +150,37 @@ def test_large_accumulation_is_interpolated_from_two_small_counts(tmp_path: Path
     full = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf, is_full=True)
     whole = measured(run(tmp_path, settings=full, micro_batch_size=2, accumulation=16))
     assert [one.accumulation for one in whole.series] == [16]
+
+
+VARYING = """
+import torch
+from torch import nn
+def model():
+    return nn.Sequential(nn.Linear(4, 4096), nn.GELU(), nn.Linear(4096, 1))
+def dataset():
+    return [torch.ones(16 if index < 60 else 256, 4) for index in range(64)]
+def collate(samples):
+    return nn.utils.rnn.pad_sequence(samples, batch_first=True)
+def loss(model, batch):
+    return model(batch).square().mean()
+"""
+
+
+def test_a_confirmation_takes_whole_steps_and_meets_the_longest_batch(tmp_path: Path) -> None:
+    first = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf, seed=3)
+    short = measured(run(tmp_path, VARYING, settings=first, micro_batch_size=2, accumulation=6))
+    settings = settings_for(Purpose.CONFIRM, first)
+    whole = measured(run(tmp_path, VARYING, settings=settings, micro_batch_size=2, accumulation=6))
+    assert [one.accumulation for one in short.series] == [1, 3]
+    assert [one.accumulation for one in whole.series] == [6]
+    longest_bytes = 2 * 256 * 4096 * 4 * 2  # two activations of a batch of the longest samples
+    assert whole.peak_memory_bytes > 0.9 * longest_bytes
+    assert len(whole.losses) == len(whole.series[0].step_times_s) + whole.warmup_step_count
+
+
+def test_a_probe_takes_few_steps(tmp_path: Path) -> None:
+    found = measured(run(tmp_path, settings=settings_for(Purpose.PROBE, QUICK)))
+    assert len(found.series[0].step_times_s) == 3
 
 
 def test_peak_memory_grows_with_the_batch_and_shrinks_with_checkpointing(tmp_path: Path) -> None:

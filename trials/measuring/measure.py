@@ -125,6 +125,9 @@ def _measure(
         with Sampler(gpu_reader(place.torch_device), settings.telemetry_period_s) as sampler:
             series = run.time_series(accumulations)
         losses = run.losses[: settings.loss_count]
+        if settings.confirming_steps:
+            training.use_longest_batch()
+            run.time_steps(settings.confirming_steps, min(2, config.accumulation))  # gradients are kept
         allocated, reserved = training.memory.read(lambda: run.time_steps(1, accumulations[-1]))
         besides = measure_extras(extras, training, config, place)  # nothing that counts may feel it
         parts = run.phases()  # last, since its passes spoil the training

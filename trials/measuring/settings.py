@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from trials.trial import Purpose
+
+_CONFIRMING_STEPS = 50  # on the longest batch, beyond the timed ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,4 +24,15 @@ class MeasureSettings:
     loader_worker_count: int | None = None  # None: the file's own, 0 for dataset()
     is_full: bool = False  # large accumulation is run in full, not interpolated
     is_split: bool = True  # passes after the steps tell synchronisation and launches from the rest
+    confirming_steps: int = 0  # after the timed ones, for memory only: on the longest batch the data can give
     telemetry_period_s: float = 0.1
+
+
+def settings_for(purpose: Purpose, settings: object | None = None) -> MeasureSettings:
+    """How a trial of this purpose is measured where one of the search is measured by ``settings``."""
+    base = settings if isinstance(settings, MeasureSettings) else MeasureSettings()
+    if purpose is Purpose.PROBE:
+        return replace(base, warmup_min=2, warmup_max=2, timed_min=3, timed_max=3, is_split=False)
+    if purpose is Purpose.CONFIRM:
+        return replace(base, warmup_min=2, warmup_max=3, is_full=True, confirming_steps=_CONFIRMING_STEPS)
+    return base

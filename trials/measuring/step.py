@@ -6,8 +6,10 @@ optimizer, free the gradients.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import repeat
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +17,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
 from trials.measuring.clock import Clock, Mark
-from trials.measuring.loader import Batches, move_to, one_batch
+from trials.measuring.loader import Batches, longest_batch, move_to, one_batch
 from trials.measuring.memory import PeakMemory
 from trials.measuring.place import Place
 from trials.measuring.precision import autocast, grad_scaler
@@ -58,6 +60,7 @@ class Training:
                 is_pinned=self._device.type == "cuda",
             )
         )
+        self._stream: Iterator[object] = self.batches
         self.memory = PeakMemory(self._device)
         torch.manual_seed(seed)  # every rank builds the same weights
         step = place.together(loaded.build)
@@ -77,7 +80,7 @@ class Training:
         micro = []
         total = torch.zeros((), device=self._device)
         for index in range(accumulation):
-            batch = next(self.batches)
+            batch = next(self._stream)
             fetched = clock.mark()
             batch = move_to(batch, self._device)
             moved = clock.mark()
@@ -93,6 +96,12 @@ class Training:
         """Add the gradients of the next micro batch, as they are: not scaled, not clipped, no update."""
         batch = move_to(next(self.batches), self._device)
         self._loss(self.module, batch).backward()
+
+    def use_longest_batch(self) -> None:
+        """From now on every micro batch is the longest that the data can give, where lengths vary."""
+        batch = longest_batch(self._source, self.config.micro_batch_size)
+        if batch is not None:
+            self._stream = repeat(batch)
 
     def _loss(self, module: nn.Module, batch: object) -> Tensor:
         with autocast(self._precision, self._device):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trials.extras import Extras
-from trials.trial import Failure, FailureKind, Outcome, TrialConfig
+from trials.trial import Failure, FailureKind, Outcome, Purpose, TrialConfig
 from trials.warm.blackbox import Box
 from trials.warm.postmortem import explain_loss
 
@@ -30,6 +30,7 @@ class Order:
     limit_s: float
     restart_limit_s: float  # how long replaced workers may take to come back
     extras: Extras = field(default_factory=Extras)
+    purpose: Purpose = Purpose.SEARCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from trials.trial import Measurement, TrialConfig
 
 FIRST_LIMIT_S = 600.0
 LEAST_LIMIT_S = 60.0
+CONFIRMING_STEPS = 100  # more whole steps than a confirmation ever takes
 FACTOR = 4.0  # over what is expected: a batch size or a precision may be slow in ways that none seen was
 
 
@@ -29,6 +30,16 @@ def limit_s(config: TrialConfig, seen: Sequence[Measurement]) -> float:
     )
     expected_s = fixed_s + per_sample_s * _samples_per_worker(config)
     return min(FIRST_LIMIT_S, max(LEAST_LIMIT_S, FACTOR * expected_s))
+
+
+def confirming_limit_s(config: TrialConfig, seen: Sequence[Measurement]) -> float:
+    """The same for a confirmation, which takes whole steps at the full accumulation.
+
+    A step may take as long as the slowest of this configuration that was seen; where none was, only
+    ``FIRST_LIMIT_S`` holds.
+    """
+    step_s = max((one.step_time_s for one in seen if one.config == config), default=0.0)
+    return max(FIRST_LIMIT_S, FACTOR * CONFIRMING_STEPS * step_s)
 
 
 def _samples_per_worker(config: TrialConfig) -> int:

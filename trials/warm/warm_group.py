@@ -14,11 +14,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from trials.cluster.discovery import free_counts, wait_for_devices
 from trials.cluster.placement import backend, capacity, refusal, worker_resources
 from trials.devices import DeviceGroup, Node
-from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
+from trials.extras import Extras
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig, Workload
 from trials.warm.blackbox import box_folder
 from trials.warm.broker import ANSWER_MARGIN_S, Ended, Order
 from trials.warm.extras_due import EXTRAS_LIMIT_S, extras_due
 from trials.warm.group import TRAIN_ENVIRONMENT, GroupPlan, Host, Share, first_line
+from trials.warm.limits import confirming_limit_s
 from trials.warm.orphans import free_orphans
 from trials.warm.postmortem import is_low_memory
 from trials.warm.runner_settings import RunnerSettings
@@ -36,14 +38,15 @@ class WarmGroup:
         self._workload = workload
         self._group = group
         self._settings = settings
-        self._plan: GroupPlan | None = None
+        self._plan: GroupPlan | None = None  # of workers that are ready
+        self._held: GroupPlan | None = None  # of workers that are there or about to be
         self._host: Any = None
         self._token = ""
         self._seen: list[Measurement] = []
         self._trial_id = 0
         self._failed_starts: list[str] = []
 
-    def run(self, config: TrialConfig) -> Outcome:
+    def run(self, config: TrialConfig, purpose: Purpose) -> Outcome:
         """Run a trial in a group that takes it."""
         why = refusal(self._group, config)
         if why is not None:
@@ -54,15 +57,20 @@ class WarmGroup:
                 return problem
         assert self._plan is not None
         self._trial_id += 1
-        extras = extras_due(self._settings.extras, config, self._seen)
+        wanted = Extras() if purpose is Purpose.PROBE else self._settings.extras
+        extras = extras_due(wanted, config, self._seen)
         extras_limit_s = 0.0 if extras.is_nothing else EXTRAS_LIMIT_S
         order = Order(
             trial_id=self._trial_id,
             config=config,
             ranks=self._plan.ranks_of(config),
-            limit_s=self._settings.limit_s(config, self._seen) + extras_limit_s,
+            limit_s=(confirming_limit_s if purpose is Purpose.CONFIRM else self._settings.limit_s)(
+                config, self._seen
+            )
+            + extras_limit_s,
             restart_limit_s=self._settings.start_limit_s,
             extras=extras,
+            purpose=purpose,
         )
         ended = self._ask(order)
         if ended.is_broken:
@@ -71,9 +79,26 @@ class WarmGroup:
             self._seen.append(ended.outcome)
         return ended.outcome
 
+    @property
+    def held_count(self) -> int:
+        """Devices that it holds now: GPUs, or CPU machines; from the first attempt to start until its end."""
+        plan = self._held
+        if plan is None:
+            return 0
+        return len(plan.shares) if plan.is_cpu else plan.worker_count
+
+    def move_to(self, group: DeviceGroup | None, settings: RunnerSettings) -> None:
+        """Go on with other devices of the same kind, or end where none is left."""
+        nodes = {node.node_id for node in group.nodes} if group is not None else set()
+        if self._held is not None and any(share.node_id not in nodes for share in self._held.shares):
+            self.close(is_broken=True)
+        if group is not None:
+            self._group, self._settings = group, settings
+            self._failed_starts.clear()
+
     def close(self, *, is_broken: bool = False) -> None:
         """End the group; its devices are free afterwards."""
-        host, self._host, self._plan = self._host, None, None
+        host, self._host, self._plan, self._held = self._host, None, None, None
         if host is None or not ray.is_initialized():
             return
         token, self._token = self._token, ""
@@ -184,7 +209,7 @@ class WarmGroup:
             scheduling_strategy=here,
             runtime_env={"env_vars": TRAIN_ENVIRONMENT},
         )(Host)
-        self._host, self._token = actor.remote(plan), plan.token
+        self._host, self._token, self._held = actor.remote(plan), plan.token, plan
         try:
             return str(ray.get(self._host.start.remote(), timeout=self._settings.start_limit_s))
         except ray.exceptions.GetTimeoutError:

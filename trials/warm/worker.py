@@ -37,7 +37,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from trials.cluster.shipping import folder_name
 from trials.measuring.failures import explain
 from trials.measuring.place import Place
-from trials.trial import Failure, FailureKind, Outcome, Workload
+from trials.measuring.settings import settings_for
+from trials.trial import Failure, FailureKind, Outcome, Purpose, Workload
 from trials.warm.blackbox import Recorder, box_folder, read_boxes
 from trials.warm.broker import Order
 from trials.warm.group import GroupPlan
@@ -175,8 +176,11 @@ def _attempt(crew: _Crew, order: Order, data: Any) -> Outcome:
         threads=crew.plan.threads_of(config),
         ray_version=ray.__version__,
     )
+    settings = crew.plan.measure_settings
+    if order.purpose is not Purpose.SEARCH:
+        settings = settings_for(order.purpose, settings)
     try:
-        return crew.measure(crew.workload, config, place, crew.plan.measure_settings, order.extras)
+        return crew.measure(crew.workload, config, place, settings, order.extras)
     except BaseException as error:  # noqa: BLE001  (even sys.exit of the user's file must not end the group)
         return explain(error, config, crew.workload.path, trial_s=0.0)
 
