@@ -18,6 +18,7 @@ from planner.estimate import Basis, Estimate
 from trials.trial import Parallelism, Precision, TrialConfig
 
 FIRST_MICRO_BATCH_SIZE = 8  # small enough to fit, large enough not to time the launch of kernels alone
+OPENING_TRIAL_COUNT = 2  # two points are a line
 SECOND_MICRO_BATCH_FACTOR = 4  # far enough from the first for a slope, near enough to fit
 GAIN_FLOOR_FRACTION = 0.005  # below half a percent of the run, a saving is within the noise of measuring it
 

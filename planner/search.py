@@ -17,7 +17,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from catalogs.gpus import Gpu
-from planner.acquisition import Candidate, Choice, choose
+from planner.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose
 from planner.approach import approach
 from planner.estimate import Estimate, Estimator, fit
 from planner.estimate.loading import loader_variants
@@ -238,10 +238,12 @@ class Search:
 
     def _chosen(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
         """The trial that is expected to save most, approached from below where it may not fit."""
+        tried = list(dict.fromkeys(one.config for one in self._outcomes))
+        if busy and len(tried) < OPENING_TRIAL_COUNT:
+            return None  # what is worth trying elsewhere is predicted from these
         candidates = [one for one in self.candidates(busy) if _is_affordable(one, usd_left)]
         _, best_cost = self.best()
         best = best_cost.expected if best_cost is not None else None
-        tried = list(dict.fromkeys(one.config for one in self._outcomes))
         while True:
             choice = choose(candidates, best, self._market.confidence, tried)
             if choice is None:
