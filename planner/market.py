@@ -22,6 +22,7 @@ STARTUP_S = 20.0  # of a trial before any was seen
 _STEPS = {
     Purpose.SEARCH: 20,
     Purpose.PROBE: 6,
+    Purpose.GUARD: 42,
     Purpose.CONFIRM: 14,
 }  # whole steps, for what a trial will cost
 _TIMED_ACCUMULATION = 4  # a large accumulation is timed at two small counts, together this

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from planner.guard import rejected_arithmetic
 from trials.trial import FailureKind, Measurement, Outcome, Parallelism, Precision, TrialConfig
 
 # Chance, not the configuration, ended these; they may be planned again.
@@ -46,9 +47,12 @@ class RuledOut:
     overflowing: dict[Technique, int]  # least micro batch size that ran out of memory
     diverged: frozenset[tuple[Precision, bool]]  # arithmetic that was never sane, by whether compiled
     measured: frozenset[TrialConfig]  # worked at least once
+    rejected: frozenset[tuple[Precision, bool]]  # whose loss did not follow fp32's, by whether compiled
 
     def has(self, config: TrialConfig) -> bool:
         """Whether a trial speaks against planning with ``config``."""
+        if (config.precision, config.is_compiled) in self.rejected:
+            return True
         if config in self.measured:
             return False
         if config in self.configs or (config.precision, config.is_compiled) in self.diverged:
@@ -96,4 +100,5 @@ def rule_out(outcomes: Iterable[Outcome], cpus: frozenset[str] = frozenset()) ->
         overflowing=overflowing,
         diverged=frozenset(diverged - sane),
         measured=frozenset(measured),
+        rejected=rejected_arithmetic(known),
     )

@@ -21,6 +21,7 @@ from planner.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose
 from planner.approach import approach
 from planner.estimate import Estimate, Estimator, fit
 from planner.estimate.loading import loader_variants
+from planner.guard import next_guard
 from planner.market import Market, expected_trial_s
 from planner.price_run import Pricer, Terms
 from planner.rule_out import rule_out, technique_of
@@ -133,7 +134,10 @@ class Search:
             busy: GPU types on which a trial is under way.
         """
         wanted = (
-            self._repeat(usd_left, busy) or self._chosen(usd_left, busy) or self._confirmation(usd_left, busy)
+            self._repeat(usd_left, busy)
+            or self._chosen(usd_left, busy)
+            or self._guard(usd_left, busy)
+            or self._confirmation(usd_left, busy)
         )
         if wanted is None:
             return None
@@ -257,6 +261,17 @@ class Search:
                 why = f"on the way to micro batch {config.micro_batch_size}, which may not fit"
                 return self._wanted(step.config, why, step.purpose, usd_left)
             candidates = [one for one in candidates if not _is_at_least(one.config, config)]
+
+    def _guard(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
+        """The winner's loss curve or its reference's, where nobody has compared them."""
+        best, best_cost = self.best()
+        config = None if best is None or busy else next_guard(best, self._outcomes)
+        if config is None or best_cost is None:
+            return None
+        wanted = self._wanted(config, "does it train as fp32 does", Purpose.GUARD, usd_left)
+        if wanted is None or (wanted[0].trial_cost_usd or 0.0) > CONFIRMATION_FRACTION * best_cost.expected:
+            return None
+        return wanted
 
     def _confirmation(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
         """The winner in full, where its measurement leaves something open and all results are in."""

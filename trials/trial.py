@@ -48,6 +48,7 @@ class Purpose(StrEnum):
 
     SEARCH = "search"
     PROBE = "memory probe"  # a few steps; its micro batch need not divide the global batch size
+    GUARD = "numeric guard"  # as many steps whatever their times, so that two trials' losses can be compared
     CONFIRM = "confirmation"  # whole steps at the full accumulation, then many on the longest batch
 
 

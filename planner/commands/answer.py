@@ -16,6 +16,7 @@ from planner.estimate import Estimator, fit
 from planner.estimate.peak_fraction import peak_fraction
 from planner.estimate.probe import slow_links
 from planner.exits import Exit
+from planner.guard import guards
 from planner.options import Output
 from planner.recommend import Recommendation, recommend
 from planner.reports import to_json, to_terminal, write_reports
@@ -109,6 +110,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
         notes=(*study.notes, *prices.notes),
         curves=fitted_curves(outcomes, prices.gpus, estimator),
         slow_links=slow_links([one for one in outcomes if isinstance(one, Measurement)], prices.gpus),
+        guards=guards(outcomes),
         binding=_binding(outcomes, recommendation, profile, prices),
     )
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from planner.bound import Binding
 from planner.estimate.probe import LinkFinding
 from planner.estimate.values import Basis, Estimate
+from planner.guard import Guard
 from planner.recommend import Recommendation
 from planner.space import Exclusion
 from trials.profile import WorkloadProfile
@@ -68,6 +69,7 @@ class Report:
     notes: tuple[str, ...] = ()  # what the sweep had to say about the cluster
     curves: tuple[Curve, ...] = ()
     slow_links: tuple[LinkFinding, ...] = ()  # between the GPUs of trials
+    guards: tuple[Guard, ...] = ()
     binding: Binding | None = None  # of the winner's configuration, else of the fastest that was measured
 
     @property

@@ -15,8 +15,10 @@ from planner.reports.batch_series import panels
 from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
+from planner.reports.guard_words import guard_line
 from planner.reports.plot_batch import memory_plot, throughput_plot
 from planner.reports.plot_cost_time import cost_time_plot
+from planner.reports.plot_losses import loss_plot
 from planner.reports.renting import besides_steps
 from planner.reports.report import Report
 from planner.reports.shown import bill_rows, not_counted, shown_plans
@@ -46,6 +48,8 @@ def render(report: Report) -> str:
         cost_time=cost_time_plot(answer) if plans else None,
         cost_cells=_cost_cells(plans),
         panels=panels(report),
+        guard_line=guard_line,
+        loss_plot=loss_plot,
         throughput_plot=throughput_plot,
         memory_plot=memory_plot,
         interval_bar=interval_bar,

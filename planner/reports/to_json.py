@@ -14,6 +14,7 @@ from catalogs.offers import Offer
 from planner.bound import Binding
 from planner.explain import Comparison, Shortfall
 from planner.filters import Filters
+from planner.guard import Guard
 from planner.plan import Plan
 from planner.price_run import SpotRun
 from planner.recommend import Recommendation
@@ -94,6 +95,7 @@ def _document(report: Report) -> dict[str, Any]:
             "trial_count": len(report.trials),
             "failure_count": len(report.failures),
         },
+        "guards": [_guard(one) for one in report.guards],
         "binding": _binding(report.binding),
         "exclusions": [{"knob": one.knob, "reason": one.reason} for one in report.exclusions],
         "notes": list(report.notes),
@@ -286,6 +288,16 @@ def _filters(filters: Filters) -> dict[str, Any]:
         "regions": sorted(filters.regions),
         "devices": sorted(filters.gpus),
         "is_spot": filters.is_spot,
+    }
+
+
+def _guard(one: Guard) -> dict[str, Any]:
+    return {
+        "configuration": config_json(one.config),
+        "losses": list(one.losses),
+        "reference": config_json(one.reference),
+        "reference_losses": list(one.reference_losses),
+        "rejection": one.rejection or None,
     }
 
 

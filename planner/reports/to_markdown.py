@@ -9,6 +9,7 @@ from planner.reports import formats, labels, provenance, words
 from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
+from planner.reports.guard_words import guard_lines
 from planner.reports.report import Report
 from planner.reports.shown import bill_rows, not_counted, shown_plans, trial_cells
 from planner.reports.why import explanation
@@ -34,6 +35,7 @@ def render(report: Report) -> str:
         _text(time_value(answer)),
         *_firmness(report),
         *(("## What the step is bound by", _text(" ".join(binding_lines(report)))) if report.binding else ()),
+        *(("## Does it train as fp32 does", _text(" ".join(guard_lines(report)))) if report.guards else ()),
         *(_plans(report) if answer.plans else ()),
         *(_breakdown(best) if best else ()),
         *(_trials(report) if report.trials else ()),

@@ -14,6 +14,7 @@ from planner.reports import formats, labels, provenance, words
 from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
+from planner.reports.guard_words import guard_lines
 from planner.reports.report import Report
 from planner.reports.shown import bill_rows, not_counted, shown_plans, trial_cells
 from planner.reports.why import explanation
@@ -58,6 +59,8 @@ def _print(report: Report, console: Console) -> None:
     _print_firmness(report, console)
     if binding_lines(report):
         _print_paragraph(" ".join(binding_lines(report)), console)
+    if report.guards:
+        _print_paragraph(" ".join(guard_lines(report)), console)
     if answer.plans:
         console.print(_plan_table(report))
         console.print(Text(_plans_note(report), style="dim"))

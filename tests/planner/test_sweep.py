@@ -13,6 +13,7 @@ import pytest
 
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
+from planner.guard import guards, reference_of
 from planner.market import Market
 from planner.search import Search, distributions, params_of
 from planner.space import configs_for, worker_counts
@@ -23,7 +24,17 @@ from tests.builders import GIB, make_failure, make_gpu, make_offer, make_profile
 from tests.fake_gpu import FakeGpu
 from trials.devices import DeviceGroup, Node, Versions
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Phases, Purpose, Series, TrialConfig
+from trials.trial import (
+    Failure,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Phases,
+    Precision,
+    Purpose,
+    Series,
+    TrialConfig,
+)
 
 L4 = make_gpu()
 OFFERS = (make_offer(), make_offer(gpu_count=2, price_usd_per_hour=1.44))
@@ -419,3 +430,39 @@ def test_a_trial_that_another_host_runs_is_neither_ended_nor_tried(bench: Bench)
     assert theirs.optuna_study.trials[-1].state.name == "FAIL"
     with pytest.raises(PlannerError, match="another sweep on the same study ended a trial"):
         theirs.save(optuna_trial, make_failure(config), None, None)
+
+
+@dataclass
+class Rounding(FakeGpu):
+    """Every precision is fast; those that are ``bad`` do not descend."""
+
+    bad: tuple[Precision, ...] = ()
+
+    def run_trial(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
+        outcome = super().run_trial(config, purpose)
+        if isinstance(outcome, Failure) or purpose is not Purpose.GUARD:
+            return outcome
+        slope = 0.0 if config.precision in self.bad else 0.05
+        return replace(outcome, losses=tuple(4.0 - slope * step for step in range(42)))
+
+
+def test_the_winners_loss_is_held_against_that_of_fp32(bench: Bench) -> None:
+    bench.gpu = Rounding()
+    sweep = bench.sweep()
+    sweep.run(bench.gpu.run_trial)
+    best, _ = sweep.search.best()
+    outcomes = [one.outcome for one in bench.study().trials()]
+    (found,) = guards(outcomes)
+    assert (found.config, found.reference, found.rejection) == (best, reference_of(best), "")
+    assert sum(one.purpose is Purpose.GUARD for one in outcomes) == 2
+
+
+def test_a_precision_that_does_not_train_is_neither_best_nor_tried_again(bench: Bench) -> None:
+    bench.gpu = Rounding(bad=(Precision.BF16, Precision.FP16))
+    sweep = bench.sweep()
+    sweep.run(bench.gpu.run_trial)
+    best, _ = sweep.search.best()
+    assert best is not None
+    assert best.precision in (Precision.FP32, Precision.TF32)
+    found = guards([one.outcome for one in bench.study().trials()])
+    assert {one.config.precision for one in found if one.rejection} == set(bench.gpu.bad)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from trials.trial import Purpose
 
+_CURVE_STEPS = 40  # of a guard's trial, at each accumulation count; it takes no others that depend on time
 _CONFIRMING_STEPS = 50  # on the longest batch, beyond the timed ones
 
 
@@ -35,4 +36,9 @@ def settings_for(purpose: Purpose, settings: object | None = None) -> MeasureSet
         return replace(base, warmup_min=2, warmup_max=2, timed_min=3, timed_max=3, is_split=False)
     if purpose is Purpose.CONFIRM:
         return replace(base, warmup_min=2, warmup_max=3, is_full=True, confirming_steps=_CONFIRMING_STEPS)
+    if purpose is Purpose.GUARD:
+        return replace(
+            base, warmup_min=1, warmup_max=2, timed_min=_CURVE_STEPS, timed_max=_CURVE_STEPS,
+            loss_count=2 * _CURVE_STEPS, is_split=False,
+        )  # fmt: skip
     return base

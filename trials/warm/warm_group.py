@@ -25,6 +25,7 @@ from trials.warm.orphans import free_orphans
 from trials.warm.postmortem import is_low_memory
 from trials.warm.runner_settings import RunnerSettings
 
+_LONG = (Purpose.CONFIRM, Purpose.GUARD)  # many steps; of the guard half in fp32, which may be much slower
 _STOP_LIMIT_S = 20.0
 _RELEASE_LIMIT_S = 20.0  # for devices of a group that was ended to be free again
 _STARTS_MAX = 2  # of a group in a row without success
@@ -64,9 +65,7 @@ class WarmGroup:
             trial_id=self._trial_id,
             config=config,
             ranks=self._plan.ranks_of(config),
-            limit_s=(confirming_limit_s if purpose is Purpose.CONFIRM else self._settings.limit_s)(
-                config, self._seen
-            )
+            limit_s=(confirming_limit_s if purpose in _LONG else self._settings.limit_s)(config, self._seen)
             + extras_limit_s,
             restart_limit_s=self._settings.start_limit_s,
             extras=extras,

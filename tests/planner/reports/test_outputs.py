@@ -14,6 +14,7 @@ import pytest
 
 from planner.bound import binding_of
 from planner.errors import PlannerError
+from planner.guard import guards
 from planner.reports import to_html, to_json, to_markdown, to_terminal, write_reports
 from planner.reports.report import Curve, CurvePoint, Report
 from planner.reports.to_json import SCHEMA_VERSION
@@ -30,7 +31,7 @@ from tests.builders import (
     make_workload,
 )
 from tests.planner.reports.studies import BF16, L4, make_cpu_report, make_report
-from trials.trial import Phases
+from trials.trial import Phases, Purpose
 
 NOTHING_FITS = make_report(target=make_target(samples=36_000 * 32, budget_usd=1.0, deadline_s=3600.0))
 NO_PLAN = make_report(outcomes=(), estimator=FakeEstimator(peak_bytes=lambda _: 100.0 * GIB))
@@ -158,7 +159,7 @@ def numbers(value: Any, key: str = "") -> Iterator[str]:
 @EVERY
 def test_every_number_of_the_json_has_its_unit_in_its_key(report: Report) -> None:
     unnamed = {key for key in numbers(json.loads(to_json.render(report))) if not UNITS.search(key)}
-    assert unnamed - COUNTS - {"step_times_s", "losses", "frontier_ranks"} == set()
+    assert unnamed - COUNTS - {"step_times_s", "losses", "reference_losses", "frontier_ranks"} == set()
 
 
 # What the step is bound by
@@ -374,3 +375,33 @@ def test_a_write_that_fails_halfway_is_a_clear_error_and_keeps_the_former_report
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == former
     assert sorted(one.name for one in tmp_path.iterdir()) == ["report.html", "report.json", "report.md"]
+
+
+# Does it train as fp32 does
+
+
+def make_guard_report(losses: tuple[float, ...]) -> Report:
+    curves = ((make_config(), tuple(4.0 - 0.05 * step for step in range(42))), (BF16, losses))
+    outcomes = [make_measurement(one, losses=found, purpose=Purpose.GUARD) for one, found in curves]
+    return make_report(guards=guards(outcomes))
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (
+            3.99,
+            "Rejected: bf16 does not train as fp32 does; "
+            "after 42 steps the loss is 3.99, with fp32 it is 2.275.",
+        ),
+        (0.0, "bf16 trains as fp32 does: 42 steps over the same samples end at a loss of 0 and 1.95."),
+    ],
+)
+def test_every_output_says_whether_the_arithmetic_trains(loss: float, words: str) -> None:
+    report = make_guard_report((loss,) * 42)
+    for render in (to_terminal.render, to_markdown.render, to_html.render):
+        assert words in " ".join(render(report).replace("\N{NO-BREAK SPACE}", " ").split())
+    assert 'aria-labelledby="losses-1-title losses-1-desc"' in to_html.render(report)
+    (guard,) = json.loads(to_json.render(report))["guards"]
+    assert guard["losses"] == [loss] * 42
+    assert guard["rejection"] == (words.partition("; ")[2].removesuffix(".") or None)
