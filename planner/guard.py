@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Precision, Purpose, TrialConfig
@@ -93,20 +93,38 @@ def rejected_arithmetic(outcomes: Iterable[Outcome]) -> frozenset[tuple[Precisio
     )
 
 
-def next_guard(winner: TrialConfig, outcomes: Sequence[Outcome]) -> TrialConfig | None:
-    """The guard's next trial: the winner's reference, then the winner; None where there is nothing to ask."""
-    reference = reference_of(winner)
+def next_guard(
+    winner: TrialConfig, outcomes: Sequence[Outcome], fits: Callable[[TrialConfig], bool]
+) -> TrialConfig | None:
+    """The guard's next trial: the winner's reference, then the winner; None where there is nothing to ask.
+
+    Where the reference would not fit, both run with smaller micro batches, which are the same samples.
+
+    Args:
+        winner: the cheapest configuration so far.
+        outcomes: of all trials so far.
+        fits: whether a configuration is safe to try.
+    """
     tried = [one for one in outcomes if one.purpose is Purpose.GUARD]
     judged = {
         (one.config.gpu, one.config.precision, one.config.is_compiled)
         for one in tried
         if one.config != reference_of(one.config)
     }
-    if reference == winner or (winner.gpu, winner.precision, winner.is_compiled) in judged:
+    if reference_of(winner) == winner or (winner.gpu, winner.precision, winner.is_compiled) in judged:
         return None
-    if any(isinstance(one, Measurement) and one.config == reference for one in tried):
-        return winner
-    return None if any(one.config == reference for one in tried) else reference
+    sizes = [winner]
+    while sizes[-1].micro_batch_size % 2 == 0:
+        last = sizes[-1]
+        half = replace(last, micro_batch_size=last.micro_batch_size // 2, accumulation=2 * last.accumulation)
+        sizes.append(half)
+    references = {one.config: one for one in tried if one.config == reference_of(one.config)}
+    for one in sizes:
+        if isinstance(references.get(reference_of(one)), Measurement):
+            return one
+    if any(reference_of(one) in references for one in sizes):
+        return None
+    return next((reference_of(one) for one in sizes if fits(reference_of(one))), None)
 
 
 def _reason(outcome: Outcome) -> str:

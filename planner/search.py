@@ -17,8 +17,8 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from catalogs.gpus import Gpu
-from planner.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose
-from planner.approach import approach
+from planner.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose, fit_probability
+from planner.approach import SAFE_PROBABILITY, approach
 from planner.estimate import Estimate, Estimator, fit
 from planner.estimate.loading import loader_variants
 from planner.guard import next_guard
@@ -162,7 +162,7 @@ class Search:
         """The measured configuration with the cheapest target run, and that cost."""
         costs = [
             (cost.expected, index, config, cost)
-            for index, config in enumerate(self._admitted())
+            for index, config in enumerate(self.admitted())
             if (cost := self.run_cost(config)) is not None
         ]
         if not costs:
@@ -219,7 +219,7 @@ class Search:
     def _outcomes(self) -> list[Outcome]:
         return [one.outcome for one in self._trials]
 
-    def _admitted(self) -> list[TrialConfig]:
+    def admitted(self) -> list[TrialConfig]:
         """What was measured, trains the target's batch and did not fail afterwards, each once."""
         ruled_out = rule_out(self._outcomes)
         size = self._market.target.global_batch_size
@@ -231,7 +231,7 @@ class Search:
     def _repeat(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
         """A trial that was disturbed, once more, if it may be the best."""
         _, best_cost = self.best()
-        for config in self._admitted():
+        for config in self.admitted():
             cost = self.run_cost(config)
             if config.gpu in busy or cost is None or best_cost is None or cost.low > best_cost.high:
                 continue
@@ -265,13 +265,21 @@ class Search:
     def _guard(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
         """The winner's loss curve or its reference's, where nobody has compared them."""
         best, best_cost = self.best()
-        config = None if best is None or busy else next_guard(best, self._outcomes)
+        config = None if best is None or busy else next_guard(best, self._outcomes, self._is_safe)
         if config is None or best_cost is None:
             return None
         wanted = self._wanted(config, "does it train as fp32 does", Purpose.GUARD, usd_left)
         if wanted is None or (wanted[0].trial_cost_usd or 0.0) > CONFIRMATION_FRACTION * best_cost.expected:
             return None
         return wanted
+
+    def _is_safe(self, config: TrialConfig) -> bool:
+        candidate = self._candidate(config)
+        return (
+            candidate is not None
+            and fit_probability(candidate, self._market.confidence) >= SAFE_PROBABILITY
+            and not rule_out(self._outcomes).has(config)
+        )
 
     def _confirmation(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
         """The winner in full, where its measurement leaves something open and all results are in."""
@@ -280,7 +288,7 @@ class Search:
             return None
         steps = {
             one: step
-            for one in self._admitted()
+            for one in self.admitted()
             if (step := self.estimator.step_time_s(one, self._market.hardware_at_hand(one))) is not None
         }
         winner = simplest_of(best, steps)

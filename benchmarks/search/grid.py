@@ -18,10 +18,10 @@ from catalogs.gpus import Gpu, Link
 from catalogs.offers import Offer, Pricing, load_offers
 from planner.cost import PROVISIONING_S, SECONDS_PER_HOUR, held_usd
 from planner.estimate import Basis, Estimate
-from planner.search import STARTUP_S, WARM_UP_STEP_COUNT
+from planner.market import expected_trial_s
 from planner.target import Target
 from trials.profile import Adapter, TargetHint, Trace, WorkloadProfile
-from trials.trial import TrialConfig
+from trials.trial import Purpose, TrialConfig
 
 RUN_S = 24 * 3600.0
 NOISE_FRACTION = 0.01  # standard deviation of a measured time about the recorded one
@@ -137,16 +137,21 @@ class Bench:
         return self.grid.points[index].step_s * math.exp(noise.gauss(0.0, NOISE_FRACTION))
 
     def trial_s(self, index: int) -> float:
-        """Wall time of a trial: start, and the steps or, of a large accumulation, a share of them."""
+        """Wall time of a trial, as the product expects it."""
         point = self.grid.points[index]
-        return STARTUP_S + WARM_UP_STEP_COUNT * point.step_s * min(1.0, 4 / point.config.accumulation)
+        return expected_trial_s(point.config, Purpose.SEARCH, point.step_s, ())
+
+    def trial_usd(self, config: TrialConfig, trial_s: float) -> float:
+        """For the devices of a trial, at the price of where they are cheapest."""
+        usd = held_usd(trial_s, config.gpu_count, self.prices.usd_per_gpu_hour(config.gpu))
+        assert usd is not None
+        return usd
 
     def trial(self, index: int) -> float:
         """Try a point: its observed cost. Asking again is answered from memory and costs nothing."""
         if index not in self.tried:
             config = self.grid.points[index].config
-            usd = held_usd(self.trial_s(index), config.gpu_count, self.prices.usd_per_gpu_hour(config.gpu))
-            assert usd is not None
+            usd = self.trial_usd(config, self.trial_s(index))
             self.tried[index] = self.prices.run_usd(
                 config, self._targets[index], exact(self.step_s(index))
             ).expected

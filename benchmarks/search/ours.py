@@ -1,7 +1,8 @@
 """The product: its `Search` over its own study, sampler, estimator and acquisition, fed with recorded trials.
 
-One thing is replaced. A sweep plans one run of one global batch size; a recorded batch size is its own global
-batch, so the cost of the run counts each configuration's own steps.
+Two things are replaced. A sweep plans one run of one global batch size; a recorded batch size is its own
+global batch, so the cost of the run counts each configuration's own steps. And a trial is billed for its own
+devices only, as it is for the other methods, not for those that its warm group holds beside them.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from benchmarks.estimate.recorded import measurement_of
 from benchmarks.search.grid import Bench
 from catalogs.gpus import Gpu
 from planner.estimate import Estimate
+from planner.market import Market
 from planner.plan import hardware_of
-from planner.search import Market, Search
+from planner.search import Search
 from planner.store import Study
 from trials.devices import DeviceGroup, Node, Versions
-from trials.trial import Measurement, TrialConfig
+from trials.trial import Measurement, Purpose, TrialConfig
 
 VERSIONS = Versions(python="recorded", ray="recorded", torch="recorded")
 
@@ -39,7 +41,9 @@ class ReplaySearch(Search):
         super().__init__(study, tuple(self.index_of), market, bench.grid.profile)
 
     def run_cost(self, config: TrialConfig) -> Estimate | None:
-        """Of the run to the same end with this configuration's batch size."""
+        """Of the run to the same end with this configuration's batch size; None for what was not recorded."""
+        if config not in self.index_of:
+            return None
         offer = self._bench.prices.carrier(config)
         hardware = hardware_of(offer, self._gpus[offer.gpu], config.node_count)
         step = self.estimator.step_time_s(config, hardware)
@@ -47,14 +51,27 @@ class ReplaySearch(Search):
             return None
         return self._bench.prices.run_usd(config, self._bench.target(self.index_of[config]), step)
 
+    def admitted(self) -> list[TrialConfig]:
+        """What was measured, each once, whatever its batch size."""
+        measured = (one.outcome for one in self._study.trials())
+        return list(dict.fromkeys(one.config for one in measured if isinstance(one, Measurement)))
+
+    def trial_cost_usd(self, config: TrialConfig, held_s: float) -> float | None:
+        """Of the trial's own devices."""
+        return self._bench.trial_usd(config, held_s)
+
 
 def search(bench: Bench, gpus: Mapping[str, Gpu]) -> None:
-    """Until the product says that no trial is worth its price."""
+    """Until the product says that no trial is worth its price.
+
+    The guard's two trials, which come then, are left out: the recordings hold no loss curves.
+    """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     ours = ReplaySearch(Study(optuna.create_study(), "memory"), bench, gpus)
-    while (proposal := ours.ask(None)) is not None:
-        outcome = run_trial(bench, ours.index_of[proposal.choice.config])
-        ours.tell(proposal, outcome, bench.trial_s(ours.index_of[outcome.config]))
+    while (proposal := ours.ask(None)) is not None and proposal.purpose is Purpose.SEARCH:
+        index = ours.index_of[proposal.choice.config]
+        outcome = run_trial(bench, index)
+        ours.tell(proposal, outcome, bench.trial_usd(outcome.config, bench.trial_s(index)))
     bench.stop()
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
 from planner.guard import guards, judge, next_guard, reference_of, rejected_arithmetic
 from planner.rule_out import rule_out
 from tests.builders import make_config, make_failure, make_measurement
-from trials.trial import FailureKind, Measurement, Precision, Purpose
+from trials.trial import FailureKind, Measurement, Precision, Purpose, TrialConfig
 
 STEPS = 42
 BF16 = make_config(precision=Precision.BF16)
@@ -23,6 +24,10 @@ def descent(start: float = 4.0, end: float = 2.0, noise: float = 0.05, seed: int
 
 
 REFERENCE = descent()
+
+
+def always(config: TrialConfig) -> bool:
+    return True
 
 
 @pytest.mark.parametrize(
@@ -67,17 +72,18 @@ def curve(config, losses, purpose=Purpose.GUARD) -> Measurement:
 
 def test_the_reference_runs_first_and_each_arithmetic_once() -> None:
     searched = make_measurement(BF16)
-    assert next_guard(FP32, [searched]) is None
-    assert next_guard(BF16, [searched]) == FP32
+    assert next_guard(FP32, [searched], always) is None
+    assert next_guard(BF16, [searched], always) == FP32
     reference = curve(FP32, REFERENCE)
-    assert next_guard(BF16, [searched, reference]) == BF16
+    assert next_guard(BF16, [searched, reference], always) == BF16
     judged = [searched, reference, curve(BF16, REFERENCE)]
-    assert next_guard(BF16, judged) is None
+    assert next_guard(BF16, judged, always) is None
     assert (
-        next_guard(make_config(precision=Precision.BF16, micro_batch_size=16, accumulation=2), judged) is None
+        next_guard(make_config(precision=Precision.BF16, micro_batch_size=16, accumulation=2), judged, always)
+        is None
     )
     unfit = make_failure(FP32, purpose=Purpose.GUARD)
-    assert next_guard(BF16, [searched, unfit]) is None  # fp32 does not fit: nothing to compare with
+    assert next_guard(BF16, [searched, unfit], always) is None  # fp32 does not fit: nothing to compare with
 
 
 def test_only_trials_of_the_guard_are_compared() -> None:
@@ -113,3 +119,15 @@ def test_a_loss_that_overflows_at_length_is_rejected() -> None:
 def test_what_failed_for_another_reason_is_not_rejected() -> None:
     lost = make_failure(BF16, kind=FailureKind.WORKER_LOST, purpose=Purpose.GUARD)
     assert guards([curve(FP32, REFERENCE), lost]) == ()
+
+
+def test_where_fp32_does_not_fit_both_run_with_smaller_micro_batches() -> None:
+    half = replace(BF16, micro_batch_size=BF16.micro_batch_size // 2, accumulation=2 * BF16.accumulation)
+
+    def fits(config: TrialConfig) -> bool:
+        return config.micro_batch_size < BF16.micro_batch_size
+
+    assert next_guard(BF16, [], fits) == reference_of(half)
+    reference = make_measurement(reference_of(half), purpose=Purpose.GUARD)
+    assert next_guard(BF16, [reference], fits) == half
+    assert next_guard(BF16, [], lambda config: False) is None
