@@ -84,7 +84,7 @@ def test_nodes_that_join_and_leave_are_used_and_survived(cluster: Cluster, tmp_p
         assert [one.gpu for one in here.groups] == ["A100"]
         market = Market(
             target=TARGET,
-            offers=(make_offer("A100"), make_offer("L4")),
+            offers=(make_offer("A100"), make_offer("L4", price_usd_per_hour=0.3)),  # worth a trial
             gpus=GPUS,
             groups=here.groups,
             usd_per_hour=here.usd_per_hour,
@@ -95,7 +95,7 @@ def test_nodes_that_join_and_leave_are_used_and_survived(cluster: Cluster, tmp_p
             sweep = Sweep(
                 search=search,
                 study=study,
-                limits=Limits(max_trials=7, max_s=240.0, max_usd=None),
+                limits=Limits(max_trials=100, max_s=240.0, max_usd=None),
                 watch=watch,
                 held=runner.held,
                 look_around=Lookout(find=find, search=search, runner=runner),
