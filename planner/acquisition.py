@@ -12,17 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
 from planner.estimate import Basis, Estimate
+from planner.estimate.lognormal import NORMAL, expected_below, log_spread
 from trials.trial import Parallelism, Precision, TrialConfig
 
 FIRST_MICRO_BATCH_SIZE = 8  # small enough to fit, large enough not to time the launch of kernels alone
 OPENING_TRIAL_COUNT = 2  # two points are a line
 SECOND_MICRO_BATCH_FACTOR = 4  # far enough from the first for a slope, near enough to fit
 GAIN_FLOOR_FRACTION = 0.005  # below half a percent of the run, a saving is within the noise of measuring it
-
-_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,20 +68,17 @@ def fit_probability(candidate: Candidate, confidence: float) -> float:
     """Chance that the configuration fits into the device's memory; 1 where nothing is known."""
     if candidate.memory is None:
         return 1.0
-    spread = _log_spread(candidate.memory, confidence)
+    spread = _spread(candidate.memory, confidence)
     distance = math.log(candidate.memory_bytes / candidate.memory.expected)
-    return _NORMAL.cdf(distance / spread) if spread > 0 else float(distance >= 0)
+    return NORMAL.cdf(distance / spread) if spread > 0 else float(distance >= 0)
 
 
 def expected_improvement(best: float, run_cost: Estimate, confidence: float) -> float:
     """E[max(best - cost, 0)] for a lognormal cost with median ``expected``, in the unit of ``best``."""
-    spread = _log_spread(run_cost, confidence)
-    distance = math.log(best / run_cost.expected)
+    spread = _spread(run_cost, confidence)
     if spread <= 0:
         return max(best - run_cost.expected, 0.0)
-    z = distance / spread
-    mean_below = run_cost.expected * math.exp(spread**2 / 2) * _NORMAL.cdf(z - spread)
-    return max(best * _NORMAL.cdf(z) - mean_below, 0.0)
+    return expected_below(run_cost.expected, spread, best)
 
 
 def choose(
@@ -197,8 +192,7 @@ def _smallest(candidates: Sequence[Candidate]) -> Choice | None:
     return _choice(min(candidates, key=need), "nothing has run yet: what needs the least")
 
 
-def _log_spread(estimate: Estimate, confidence: float) -> float:
-    """Standard deviation of the logarithm, from an interval that holds with ``confidence``."""
-    z = _NORMAL.inv_cdf((1 + confidence) / 2)
-    spread = math.log(estimate.high / estimate.low) / (2 * z)
+def _spread(estimate: Estimate, confidence: float) -> float:
+    """Standard deviation of the logarithm; of what was not measured never nothing."""
+    spread = log_spread(estimate, confidence)
     return max(spread, 0.02) if estimate.basis is not Basis.MEASURED else spread

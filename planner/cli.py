@@ -5,13 +5,21 @@ A command's module is imported when it is called, so that `planner --help` impor
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from planner import options as given
-from planner.flag_groups import with_bill
-from planner.target import TargetFlags, check_money, parse_duration_s
+from planner.flag_groups import (
+    bill_flags,
+    grouped,
+    length_flags,
+    offer_flags,
+    pricing_flags,
+    target_flags,
+)
+from planner.target import TargetFlags, check_money
 
 app = typer.Typer(
     name="planner",
@@ -27,17 +35,11 @@ app.add_typer(catalog_app, name="catalog")
 
 
 @app.command()
-@with_bill
+@grouped(target=target_flags, pricing=pricing_flags, bill=bill_flags)
 def sweep(
     context: typer.Context,
     model: given.ModelFile,
-    budget: given.Budget = None,
-    deadline: given.Deadline = None,
-    hour_value: given.HourValue = None,
-    samples: given.Samples = None,
-    epochs: given.Epochs = None,
-    tokens: given.Tokens = None,
-    global_batch_size: given.GlobalBatchSize = None,
+    target: TargetFlags,
     address: given.Address = None,
     wait: given.Wait = "10m",
     max_trials: given.MaxTrials = 40,
@@ -45,21 +47,13 @@ def sweep(
     sweep_budget: given.SweepBudget = None,
     is_compile_allowed: given.Compile = None,
     checkpoint_dir: given.CheckpointDirectory = None,
-    catalog: given.Catalog = None,
-    price: given.Prices = None,
-    provider: given.Providers = None,
-    region: given.Regions = None,
-    gpu: given.Gpus = None,
-    spot: given.Spot = None,
-    reserved: given.Reserved = False,
-    confidence: given.Confidence = 0.9,
-    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+    *,
+    pricing: given.Pricing,
     storage: given.Storage = None,
     study: given.StudyOption = None,
     out: given.Out = Path("planner-report"),
     json: given.Json = False,
     submit: given.Submit = False,
-    *,
     bill: given.BillFlags,
 ) -> None:
     """Measure your model, search, price, and say what to rent."""
@@ -70,26 +64,18 @@ def sweep(
         raise typer.Exit(submit_sweep(model, address, context, output))
     from planner.commands.sweep import run as run_sweep
 
-    raise typer.Exit(
-        run_sweep(
-            given.SweepFlags(
-                model=model,
-                address=address,
-                wait=wait,
-                max_trials=max_trials,
-                max_minutes=max_minutes,
-                sweep_budget_usd=sweep_budget,
-                is_compile_allowed=is_compile_allowed,
-                checkpoint_directory=checkpoint_dir,
-                study=study,
-            ),
-            _target(samples, epochs, tokens, global_batch_size, budget, deadline, hour_value),
-            _pricing(
-                catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes, bill
-            ),
-            output,
-        )
+    flags = given.SweepFlags(
+        model=model,
+        address=address,
+        wait=wait,
+        max_trials=max_trials,
+        max_minutes=max_minutes,
+        sweep_budget_usd=sweep_budget,
+        is_compile_allowed=is_compile_allowed,
+        checkpoint_directory=checkpoint_dir,
+        study=study,
     )
+    raise typer.Exit(run_sweep(flags, target, replace(pricing, bill=bill), output))
 
 
 @app.command()
@@ -115,25 +101,11 @@ def check(model: given.ModelFile) -> None:
 
 
 @app.command()
-@with_bill
+@grouped(target=target_flags, pricing=pricing_flags, bill=bill_flags)
 def report(
     study: given.StudyArgument,
-    budget: given.Budget = None,
-    deadline: given.Deadline = None,
-    hour_value: given.HourValue = None,
-    samples: given.Samples = None,
-    epochs: given.Epochs = None,
-    tokens: given.Tokens = None,
-    global_batch_size: given.GlobalBatchSize = None,
-    catalog: given.Catalog = None,
-    price: given.Prices = None,
-    provider: given.Providers = None,
-    region: given.Regions = None,
-    gpu: given.Gpus = None,
-    spot: given.Spot = None,
-    reserved: given.Reserved = False,
-    confidence: given.Confidence = 0.9,
-    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+    target: TargetFlags,
+    pricing: given.Pricing,
     storage: given.Storage = None,
     out: given.Out = Path("planner-report"),
     json: given.Json = False,
@@ -143,38 +115,17 @@ def report(
     """Price what a study measured again, for another budget, deadline or catalog. Needs no GPU."""
     from planner.commands import report as command
 
-    raise typer.Exit(
-        command.run(
-            study,
-            _target(samples, epochs, tokens, global_batch_size, budget, deadline, hour_value),
-            _pricing(
-                catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes, bill
-            ),
-            given.Output(storage=storage, out=out, is_json=json),
-        )
-    )
+    output = given.Output(storage=storage, out=out, is_json=json)
+    raise typer.Exit(command.run(study, target, replace(pricing, bill=bill), output))
 
 
 @app.command()
-@with_bill
+@grouped(target=target_flags, pricing=pricing_flags, bill=bill_flags)
 def why(
     study: given.StudyArgument,
     gpu: given.GpuName,
-    budget: given.Budget = None,
-    deadline: given.Deadline = None,
-    hour_value: given.HourValue = None,
-    samples: given.Samples = None,
-    epochs: given.Epochs = None,
-    tokens: given.Tokens = None,
-    global_batch_size: given.GlobalBatchSize = None,
-    catalog: given.Catalog = None,
-    price: given.Prices = None,
-    provider: given.Providers = None,
-    region: given.Regions = None,
-    spot: given.Spot = None,
-    reserved: given.Reserved = False,
-    confidence: given.Confidence = 0.9,
-    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+    target: TargetFlags,
+    pricing: given.Pricing,
     storage: given.Storage = None,
     *,
     bill: given.BillFlags,
@@ -182,87 +133,47 @@ def why(
     """Say what would have to change for a GPU type to win: price, speed, batch, scaling or memory."""
     from planner.commands import why as command
 
-    raise typer.Exit(
-        command.run(
-            study,
-            gpu,
-            _target(samples, epochs, tokens, global_batch_size, budget, deadline, hour_value),
-            _pricing(
-                catalog, price, provider, region, None, spot, reserved, confidence, provisioning_minutes, bill
-            ),
-            given.Output(storage=storage, out=Path(), is_json=False),
-        )
-    )
+    output = given.Output(storage=storage, out=Path(), is_json=False)
+    raise typer.Exit(command.run(study, gpu, target, replace(pricing, bill=bill), output))
 
 
 @app.command()
-@with_bill
+@grouped(target=length_flags, pricing=pricing_flags, bill=bill_flags)
 def estimate(
     study_or_model: given.StudyOrModel,
     gpu: given.OneGpu,
     gpus: given.GpuCount = 1,
-    samples: given.Samples = None,
-    epochs: given.Epochs = None,
-    tokens: given.Tokens = None,
-    global_batch_size: given.GlobalBatchSize = None,
-    catalog: given.Catalog = None,
-    price: given.Prices = None,
-    provider: given.Providers = None,
-    region: given.Regions = None,
-    spot: given.Spot = None,
-    reserved: given.Reserved = False,
-    confidence: given.Confidence = 0.9,
-    provisioning_minutes: given.ProvisioningMinutes = 5.0,
-    storage: given.Storage = None,
     *,
+    target: TargetFlags,
+    pricing: given.Pricing,
+    storage: given.Storage = None,
     bill: given.BillFlags,
 ) -> None:
     """Predict speed and memory on one GPU type: from a study, or from a model file's trace alone."""
     from planner.commands import estimate as command
 
-    raise typer.Exit(
-        command.run(
-            study_or_model,
-            gpu,
-            gpus,
-            _target(samples, epochs, tokens, global_batch_size, None, None),
-            _pricing(
-                catalog, price, provider, region, None, spot, reserved, confidence, provisioning_minutes, bill
-            ),
-            given.Output(storage=storage, out=Path(), is_json=False),
-        )
-    )
+    output = given.Output(storage=storage, out=Path(), is_json=False)
+    raise typer.Exit(command.run(study_or_model, gpu, gpus, target, replace(pricing, bill=bill), output))
 
 
 @app.command()
-@with_bill
+@grouped(pricing=pricing_flags, bill=bill_flags)
 def launch_files(
     study: given.StudyArgument,
     plan: given.PlanRank = None,
     directory: given.LaunchDirectory = Path("planner-launch"),
     hour_value: given.HourValue = None,
-    catalog: given.Catalog = None,
-    price: given.Prices = None,
-    provider: given.Providers = None,
-    region: given.Regions = None,
-    gpu: given.Gpus = None,
-    spot: given.Spot = None,
-    reserved: given.Reserved = False,
-    confidence: given.Confidence = 0.9,
-    provisioning_minutes: given.ProvisioningMinutes = 5.0,
-    storage: given.Storage = None,
     *,
+    pricing: given.Pricing,
+    storage: given.Storage = None,
     bill: given.BillFlags,
 ) -> None:
     """Write a plan as files that start it: torchrun, Ray job, KubeRay, SkyPilot, dstack."""
     from planner.commands import launch_files as command
 
-    pricing = _pricing(
-        catalog, price, provider, region, gpu, spot, reserved, confidence, provisioning_minutes, bill
-    )
     output = given.Output(storage=storage, out=directory, is_json=False)
     check_money("--hour-value", hour_value, is_zero_allowed=True)
-    raise typer.Exit(command.run(study, plan, pricing, output, directory, hour_value))
+    raise typer.Exit(command.run(study, plan, replace(pricing, bill=bill), output, directory, hour_value))
 
 
 @app.command()
@@ -284,7 +195,7 @@ def verify(
     flags = command.VerifyFlags(
         directory=directory, log=log, is_measured=is_measured, address=address, wait=wait
     )
-    pricing = _pricing(catalog, price, None, None, None, None, True, 0.9, 5.0, given.BillFlags())
+    pricing = offer_flags(catalog=catalog, price=price, reserved=True)
     raise typer.Exit(
         command.run(study, flags, pricing, given.Output(storage=storage, out=directory, is_json=json))
     )
@@ -299,23 +210,13 @@ def studies(storage: given.Storage = None) -> None:
 
 
 @catalog_app.callback(invoke_without_command=True)
-def catalog(
-    context: typer.Context,
-    gpus: given.GpusOnly = False,
-    catalog: given.Catalog = None,
-    price: given.Prices = None,
-    provider: given.Providers = None,
-    region: given.Regions = None,
-    gpu: given.Gpus = None,
-    spot: given.Spot = None,
-    reserved: given.Reserved = False,
-) -> None:
+@grouped(pricing=offer_flags)
+def catalog(context: typer.Context, gpus: given.GpusOnly = False, *, pricing: given.Pricing) -> None:
     """List the offers, or the GPUs, that the planner knows; `planner catalog refresh` fetches new prices."""
     if context.invoked_subcommand is not None:
         return
     from planner.commands import catalog as command
 
-    pricing = _pricing(catalog, price, provider, region, gpu, spot, reserved, 0.9, 0.0, given.BillFlags())
     raise typer.Exit(command.run(pricing, gpus))
 
 
@@ -329,51 +230,3 @@ def catalog_refresh(
     from planner.commands import catalog_refresh as command
 
     raise typer.Exit(command.run(skypilot, gpuhunt, tuple(provider or ())))
-
-
-def _target(
-    samples: int | None,
-    epochs: float | None,
-    tokens: float | None,
-    global_batch_size: int | None,
-    budget_usd: float | None,
-    deadline: str | None,
-    hour_value_usd: float | None = None,
-) -> TargetFlags:
-    check_money("--budget", budget_usd)
-    check_money("--hour-value", hour_value_usd, is_zero_allowed=True)
-    return TargetFlags(
-        samples=samples,
-        epochs=epochs,
-        tokens=tokens,
-        global_batch_size=global_batch_size,
-        budget_usd=budget_usd,
-        deadline_s=None if deadline is None else parse_duration_s(deadline, "--deadline"),
-        hour_value_usd=hour_value_usd,
-    )
-
-
-def _pricing(
-    catalog: Path | None,
-    price: list[str] | None,
-    provider: list[str] | None,
-    region: list[str] | None,
-    gpu: list[str] | None,
-    spot: bool | None,
-    reserved: bool,
-    confidence: float,
-    provisioning_minutes: float,
-    bill: given.BillFlags,
-) -> given.Pricing:
-    return given.Pricing(
-        catalog=catalog,
-        prices=tuple(price or ()),
-        providers=tuple(provider or ()),
-        regions=tuple(region or ()),
-        gpus=tuple(gpu or ()),
-        is_spot=spot,
-        is_reserved=reserved,
-        confidence=confidence,
-        provisioning_s=provisioning_minutes * 60,
-        bill=bill,
-    )

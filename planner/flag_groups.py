@@ -5,14 +5,132 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from planner import options as given
+from planner.target import TargetFlags, check_money, parse_duration_s
 
 
-def with_bill(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the flags of `bill_flags`, which it gets as one value, ``bill``."""
-    return _with_group(command, "bill", bill_flags)
+def grouped(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The command with the flags of each group in the place of the parameter that the group is named by.
+
+    The command gets what the group makes of its flags. A flag that the command has itself is its own, and the
+    group is left with its default.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        flags: list[inspect.Parameter] = []
+        added: dict[str, list[str]] = {}
+        for one in signature.parameters.values():
+            if one.name not in groups:
+                flags.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                continue
+            theirs = inspect.signature(groups[one.name], eval_str=True).parameters
+            mine = [flag for name, flag in theirs.items() if name not in signature.parameters]
+            added[one.name] = [flag.name for flag in mine]
+            flags += mine
+
+        @functools.wraps(command)
+        def typed(**values: Any) -> None:
+            made = {
+                name: groups[name](**{flag: values.pop(flag) for flag in names})
+                for name, names in added.items()
+            }
+            command(**values, **made)
+
+        typed.__signature__ = signature.replace(parameters=flags)  # type: ignore[attr-defined]
+        typed.__annotations__ = {one.name: one.annotation for one in flags}
+        del typed.__wrapped__  # or the annotations of the command would be taken
+        return typed
+
+    return decorate
+
+
+def target_flags(
+    *,
+    budget: given.Budget = None,
+    deadline: given.Deadline = None,
+    hour_value: given.HourValue = None,
+    samples: given.Samples = None,
+    epochs: given.Epochs = None,
+    tokens: given.Tokens = None,
+    global_batch_size: given.GlobalBatchSize = None,
+) -> TargetFlags:
+    """The run, and what it may cost and take."""
+    check_money("--budget", budget)
+    check_money("--hour-value", hour_value, is_zero_allowed=True)
+    return TargetFlags(
+        samples=samples,
+        epochs=epochs,
+        tokens=tokens,
+        global_batch_size=global_batch_size,
+        budget_usd=budget,
+        deadline_s=None if deadline is None else parse_duration_s(deadline, "--deadline"),
+        hour_value_usd=hour_value,
+    )
+
+
+def length_flags(
+    *,
+    samples: given.Samples = None,
+    epochs: given.Epochs = None,
+    tokens: given.Tokens = None,
+    global_batch_size: given.GlobalBatchSize = None,
+) -> TargetFlags:
+    """The run alone."""
+    return target_flags(samples=samples, epochs=epochs, tokens=tokens, global_batch_size=global_batch_size)
+
+
+def offer_flags(
+    *,
+    catalog: given.Catalog = None,
+    price: given.Prices = None,
+    provider: given.Providers = None,
+    region: given.Regions = None,
+    gpu: given.Gpus = None,
+    spot: given.Spot = None,
+    reserved: given.Reserved = False,
+) -> given.Pricing:
+    """What may be rented, and at which prices."""
+    return given.Pricing(
+        catalog=catalog,
+        prices=tuple(price or ()),
+        providers=tuple(provider or ()),
+        regions=tuple(region or ()),
+        gpus=tuple(gpu or ()),
+        is_spot=spot,
+        is_reserved=reserved,
+    )
+
+
+def pricing_flags(
+    *,
+    catalog: given.Catalog = None,
+    price: given.Prices = None,
+    provider: given.Providers = None,
+    region: given.Regions = None,
+    gpu: given.Gpus = None,
+    spot: given.Spot = None,
+    reserved: given.Reserved = False,
+    confidence: given.Confidence = 0.9,
+    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+) -> given.Pricing:
+    """The same, and how a run on it is priced."""
+    return replace(
+        offer_flags(
+            catalog=catalog,
+            price=price,
+            provider=provider,
+            region=region,
+            gpu=gpu,
+            spot=spot,
+            reserved=reserved,
+        ),
+        confidence=confidence,
+        provisioning_s=provisioning_minutes * 60,
+    )
 
 
 def bill_flags(
@@ -37,19 +155,3 @@ def bill_flags(
         interruptions_per_hour=interruptions_per_hour,
         grid_g_per_kwh=grid_g_per_kwh,
     )
-
-
-def _with_group(command: Callable[..., None], name: str, group: Callable[..., Any]) -> Callable[..., None]:
-    added = inspect.signature(group, eval_str=True).parameters
-    signature = inspect.signature(command, eval_str=True)
-    kept = [one for one in signature.parameters.values() if one.name != name]
-
-    @functools.wraps(command)
-    def typed(**given_flags: Any) -> None:
-        command(**{name: group(**{one: given_flags.pop(one) for one in added})}, **given_flags)
-
-    parameters = [*kept, *added.values()]
-    typed.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    typed.__annotations__ = {one.name: one.annotation for one in parameters}
-    del typed.__wrapped__  # or the annotations of the command would be taken
-    return typed

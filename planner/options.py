@@ -49,8 +49,8 @@ class Pricing:
     gpus: tuple[str, ...]
     is_spot: bool | None
     is_reserved: bool
-    confidence: float
-    provisioning_s: float
+    confidence: float = 0.9
+    provisioning_s: float = 300.0
     bill: BillFlags = BillFlags()
 
 

@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from planner.saved import SavedStudy, check_schema, found, saved_trial
-from planner.storage import SQLITE, shown
+from planner.storage import shown, sqlite_file
 
 KNOWN_LAYOUT = "v3.2.0.a"  # alembic's name of the tables of Optuna 3.2 to 5
 
 
 def read_study(storage_url: str, name_or_prefix: str) -> SavedStudy:
     """A study by its name or an unambiguous prefix. Raises PlannerError naming what there is."""
-    if storage_url.startswith(SQLITE):
+    file = sqlite_file(storage_url)
+    if file is not None:
         with contextlib.suppress(sqlite3.Error):
-            study = _read_sqlite(storage_url, name_or_prefix)
+            study = _read_sqlite(file, name_or_prefix, shown(storage_url))
             if study is not None:
                 return study
     from planner.store import load_study
@@ -30,14 +31,14 @@ def read_study(storage_url: str, name_or_prefix: str) -> SavedStudy:
     return load_study(storage_url, name_or_prefix)
 
 
-def _read_sqlite(storage_url: str, name_or_prefix: str) -> SavedStudy | None:
+def _read_sqlite(file: Path, name_or_prefix: str, where: str) -> SavedStudy | None:
     """None where the file has another layout."""
-    path = Path(storage_url.removeprefix(SQLITE)).absolute()
-    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
+    address = f"{file.absolute().as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
         if database.execute("SELECT version_num FROM alembic_version").fetchall() != [(KNOWN_LAYOUT,)]:
             return None
         ids = dict(database.execute("SELECT study_name, study_id FROM studies"))
-        name = found(list(ids), name_or_prefix, shown(storage_url))
+        name = found(list(ids), name_or_prefix, where)
         attributes = {
             key: json.loads(text)
             for key, text in database.execute(

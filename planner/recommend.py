@@ -68,10 +68,7 @@ class Recommendation:
     """
 
     terms: Terms
-    target: Target
-    confidence: float
     filters: Filters
-    sweep_usd: float | None  # spent on trials so far; None where their devices have no price
     plans: tuple[Plan, ...]
     winner: Plan | None
     nearest: Plan | None
@@ -89,6 +86,21 @@ class Recommendation:
     too_small: Mapping[str, NoChoice]  # by device type: the nearest to fitting where it does not
     stale_prices: StalePrices | None
     offer_count: int  # in the catalog
+
+    @property
+    def target(self) -> Target:
+        """The run, its budget and deadline."""
+        return self.terms.target
+
+    @property
+    def confidence(self) -> float:
+        """Of the intervals."""
+        return self.terms.confidence
+
+    @property
+    def sweep_usd(self) -> float | None:
+        """Spent on trials so far; None where their devices have no price."""
+        return self.terms.sweep_usd
 
     @property
     def set_aside(self) -> tuple[SetAside, ...]:
@@ -178,10 +190,7 @@ def recommend(
     measured_gpus = frozenset(one.config.gpu for one in outcomes if isinstance(one, Measurement))
     return Recommendation(
         terms=terms,
-        target=target,
-        confidence=confidence,
         filters=filters,
-        sweep_usd=sweep_usd,
         plans=plans,
         winner=winner,
         nearest=nearest,

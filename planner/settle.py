@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Offer
 from planner.cost import SECONDS_PER_HOUR, billed_s
+from planner.estimate.lognormal import NORMAL, expected_below, log_spread, mean_of
 from planner.estimate.values import Basis, Estimate
 from planner.explain import devices_of, nearest_plan
 from planner.plan import Plan, Terms
@@ -32,8 +32,6 @@ TRIAL_S = 360.0
 
 DECIDING_FRACTION = 0.005
 """A prediction worth less than this share of the winner's cost to know decides nothing."""
-
-_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +117,8 @@ def leaving_usd(cost_usd: Estimate, spread: float, rival_usd: float) -> float:
     if spread <= 0:
         return 0.0
     bound = math.log(rival_usd / cost_usd.expected) / spread
-    mean_usd = cost_usd.expected * math.exp(spread**2 / 2)
-    return max(0.0, mean_usd * _NORMAL.cdf(spread - bound) - rival_usd * _NORMAL.cdf(-bound))
+    mean_usd = mean_of(cost_usd.expected, spread)
+    return max(0.0, mean_usd * NORMAL.cdf(spread - bound) - rival_usd * NORMAL.cdf(-bound))
 
 
 def taking_usd(cost_usd: Estimate, spread: float, winner_usd: float, limit: float = math.inf) -> float:
@@ -128,18 +126,7 @@ def taking_usd(cost_usd: Estimate, spread: float, winner_usd: float, limit: floa
 
     ``limit`` is how many spreads above its median the rival leaves the budget or the deadline.
     """
-    if spread <= 0:
-        return 0.0
-    bound = min(math.log(winner_usd / cost_usd.expected) / spread, limit)
-    mean_usd = cost_usd.expected * math.exp(spread**2 / 2)
-    return max(0.0, winner_usd * _NORMAL.cdf(bound) - mean_usd * _NORMAL.cdf(bound - spread))
-
-
-def log_spread(estimate: Estimate, confidence: float) -> float:
-    """Standard deviation of the logarithm, from an interval that holds with ``confidence``."""
-    if estimate.low <= 0 or estimate.high <= estimate.low:
-        return 0.0
-    return math.log(estimate.high / estimate.low) / (2 * _NORMAL.inv_cdf((1 + confidence) / 2))
+    return expected_below(cost_usd.expected, spread, winner_usd, limit) if spread > 0 else 0.0
 
 
 def _subject(plan: Plan, measured_gpus: frozenset[str]) -> Hashable:

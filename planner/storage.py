@@ -16,13 +16,23 @@ from planner.errors import PlannerError
 if TYPE_CHECKING:
     import optuna
 
-SQLITE = "sqlite:///"
+_SQLITE = "sqlite:///"
 _UNWRITABLE = ("readonly", "read-only", "permission", "unable to open", "not a dir", "no such", "file exists")
 
 
 def default_storage_url() -> str:
     """A SQLite file in the user's data directory."""
-    return f"{SQLITE}{Path(platformdirs.user_data_dir('planner')) / 'studies.db'}"
+    return sqlite_url(Path(platformdirs.user_data_dir("planner")) / "studies.db")
+
+
+def sqlite_url(file: Path) -> str:
+    """The Optuna URL of a SQLite file."""
+    return f"{_SQLITE}{file}"
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file behind an Optuna URL; None where another database is."""
+    return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None
 
 
 def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
@@ -33,13 +43,12 @@ def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
     import optuna
 
     logging.getLogger("optuna").setLevel(logging.ERROR)
-    if url.startswith(SQLITE):
-        path = Path(url.removeprefix(SQLITE))
-        if not is_created and not path.exists():
-            raise PlannerError(f"{path}: there is no study yet; run `planner sweep model.py` first")
+    path = sqlite_file(url)
+    if path is not None and not is_created and not path.exists():
+        raise PlannerError(f"{path}: there is no study yet; run `planner sweep model.py` first")
     try:
         with storage_errors(url):
-            if url.startswith(SQLITE):
+            if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
             return optuna.storages.get_storage(url)
     except (ImportError, RuntimeError, ValueError) as error:
@@ -70,7 +79,7 @@ def storage_errors(url: str) -> Iterator[None]:
 
 def shown(url: str) -> str:
     """The URL without its password."""
-    if url.startswith(SQLITE):
+    if sqlite_file(url) is not None:
         return url
     import sqlalchemy
 

@@ -13,11 +13,10 @@ from planner.commands.price_table import refreshed_path
 from planner.errors import PlannerError
 from planner.live import say
 from planner.options import Output
-from planner.storage import default_storage_url
+from planner.storage import default_storage_url, sqlite_file, sqlite_url
 from trials.cluster.submit import Job, follow, job_of, submit
 from trials.model_file.source import hash_workload
 
-_SQLITE = "sqlite:///"
 _STUDIES, _REPORT = "studies.db", "planner-report"  # in the job's directory
 _NOT_SENT = frozenset({"model", "address", "storage", "out", "json", "submit"})  # mean something else there
 _SENT_AT = "planner-study-changed-at"  # among the job's metadata
@@ -27,7 +26,7 @@ def run(model: Path, address: str | None, context: typer.Context, output: Output
     """Submit, follow until the job ends, bring study and report home, and give the job's exit code."""
     workload = hash_workload(model)
     url = output.storage or default_storage_url()
-    local = _local_file(url)
+    local = sqlite_file(url)
     argv, files = typed_again(context)
     if "--catalog" not in argv and refreshed_path().exists():
         files["offers.csv"] = refreshed_path()  # the prices in use here
@@ -78,7 +77,7 @@ def typed_again(context: typer.Context) -> tuple[list[str], dict[str, Path]]:
 def _bring_home(job: Job, output: Output) -> int:
     with tempfile.TemporaryDirectory(prefix="planner-results-") as results:
         code = follow(job, into=Path(results), on_line=say)
-        local = _local_file(output.storage or default_storage_url())
+        local = sqlite_file(output.storage or default_storage_url())
         if local is not None:
             _bring_study(Path(results) / _STUDIES, local, job.metadata.get(_SENT_AT))
         _bring_report(Path(results) / _REPORT, output)
@@ -112,12 +111,8 @@ def _bring_report(found: Path, output: Output) -> None:
     say(f"written: {output.out}")
 
 
-def _local_file(url: str) -> Path | None:
-    return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None
-
-
 def _storage_there(url: str) -> str:
-    return url if _local_file(url) is None else f"{_SQLITE}{_STUDIES}"
+    return url if sqlite_file(url) is None else sqlite_url(Path(_STUDIES))
 
 
 def _changed_at(file: Path | None) -> str:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from statistics import NormalDist
 
 from catalogs.gpus import DeviceKind
 from planner.estimate.collectives import Transport, fabric_of
+from planner.estimate.lognormal import sigmas
 from planner.estimate.measured import Setting, setting_of
 from planner.estimate.memory import (
     UPPER_FRACTION,
@@ -58,7 +57,7 @@ class Capacity:
     ) -> Estimate | None:
         """Peak bytes of the fullest rank of ``config``; None where nothing can be said."""
         setting = setting_of(config, hardware.gpu, hardware.vcpus)
-        widen = _normal(confidence) / _normal(_MARGIN_CONFIDENCE)
+        widen = sigmas(confidence) / sigmas(_MARGIN_CONFIDENCE)
         size = config.micro_batch_size
         measured = self.measured.get((setting, config))
         if measured is not None:
@@ -233,11 +232,6 @@ def _unlikeness(one: Setting, other: Setting) -> tuple[bool, bool, bool, float]:
 
 def _transport(hardware: Hardware) -> Transport | None:
     return None if hardware.gpu.kind is DeviceKind.CPU else fabric_of(hardware).intra.transport
-
-
-@cache
-def _normal(confidence: float) -> float:
-    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
 
 
 def _within(expected: float, margin: float, basis: Basis) -> Estimate:

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+
+from planner.estimate.lognormal import sigmas
 
 Vector = NDArray[np.float64]
 
@@ -71,12 +72,7 @@ def half_width(ground: Ground, log_spread: float, log_noise: float, confidence: 
     The noise of the measurement that a prediction starts from is no error of the model: it is normal, and the
     same whichever way is taken.
     """
-    return math.hypot(multiplier(ground, confidence) * log_spread, _sigmas(confidence) * log_noise)
-
-
-@cache
-def _sigmas(confidence: float) -> float:
-    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+    return math.hypot(multiplier(ground, confidence) * log_spread, sigmas(confidence) * log_noise)
 
 
 def conformal_quantile(scores: Sequence[float] | Vector, confidence: float) -> float | None:

@@ -7,6 +7,7 @@ expected, high and basis. Every key is written here on purpose: the schema does 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from catalogs.gpus import DeviceKind
@@ -26,7 +27,6 @@ from planner.reports.trials_to_json import (
     curve_json,
     environment_json,
     estimate_json,
-    phases_json,
     trial_json,
 )
 from planner.reports.why import explanation
@@ -306,7 +306,7 @@ def _binding(one: Binding | None) -> dict[str, Any] | None:
         return None
     return {
         "configuration": config_json(one.config),
-        "phases": phases_json(one.phases),
+        "phases": asdict(one.phases),
         "bound": one.bound.value,
         "bound_fraction": one.fraction,
         "twice_as_fast_device_speed_ratio": one.faster_gpu_ratio,

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.estimate.values import Estimate
 from planner.reports.report import Curve, TrialRecord
-from trials.trial import Environment, Failure, Measurement, Phases, Telemetry, TrialConfig
+from trials.trial import Environment, Failure, Measurement, Telemetry, TrialConfig
 
 
 def trial_json(record: TrialRecord) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _measurement(one: Measurement) -> dict[str, Any]:
         "peak_allocated_bytes": list(one.peak_allocated_bytes),
         "peak_reserved_bytes": None if one.peak_reserved_bytes is None else list(one.peak_reserved_bytes),
         "losses": list(one.losses),
-        "phases": None if one.phases is None else phases_json(one.phases),
+        "phases": None if one.phases is None else asdict(one.phases),
         "telemetry": None if one.telemetry is None else _telemetry(one.telemetry),
         "checkpoint": None if one.checkpoint is None else asdict(one.checkpoint),
         "links": None if one.links is None else asdict(one.links),
@@ -108,19 +108,6 @@ def _measurement(one: Measurement) -> dict[str, Any]:
         "extras_s": one.extras_s,
         "warnings": list(one.warnings),
         "environment": environment_json(one.environment),
-    }
-
-
-def phases_json(one: Phases) -> dict[str, Any]:
-    """Seconds of a step; null is not known."""
-    return {
-        "data_wait_s": one.data_wait_s,
-        "host_to_device_s": one.host_to_device_s,
-        "forward_backward_s": one.forward_backward_s,
-        "gradient_sync_s": one.gradient_sync_s,
-        "optimizer_s": one.optimizer_s,
-        "other_s": one.other_s,
-        "launch_s": one.launch_s,
     }
 
 

@@ -7,9 +7,10 @@ import random
 
 import pytest
 
+from planner.estimate.lognormal import log_spread
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.recommend import Recommendation
-from planner.settle import leaving_usd, log_spread, taking_usd
+from planner.settle import leaving_usd, taking_usd
 from tests.builders import (
     FakeEstimator,
     make_config,

@@ -28,6 +28,7 @@ def typed(*arguments: str) -> tuple[list[str], dict[str, Path]]:
 def test_flags_reach_the_job_as_they_were_typed_and_files_go_along(tmp_path: Path) -> None:
     catalog = tmp_path / "mine.csv"
     flags = ["--budget", "5.0", "--gpu", "A", "--gpu", "B", "--no-spot", "--compile", "--deadline", "36h"]
+    flags += ["--setup-minutes", "3.0", "--checkpoint-dir", "/shared"]
     elsewhere = ["--submit", "--json", "--address", "x", "--storage", "y", "--out", "z"]
     argv, files = typed(*flags, *elsewhere, "--catalog", str(catalog))
     assert sorted(argv) == sorted([*flags, "--catalog", "given-catalog.csv"])

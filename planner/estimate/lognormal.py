@@ -1,0 +1,49 @@
+"""A positive quantity whose logarithm is normal: what an interval says of it, and what it may save.
+
+With median m, log-spread s, mean M = m exp(s^2/2) and F the normal distribution function:
+
+    E[max(W - X, 0)] = W F(b) - M F(b - s),   b = ln(W/m)/s
+
+the expected improvement of Mockus (1978) for the lognormal.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from statistics import NormalDist
+
+from planner.estimate.values import Estimate
+
+NORMAL = NormalDist()
+
+
+@cache
+def sigmas(confidence: float) -> float:
+    """Standard deviations from the middle to each end of an interval that holds with ``confidence``."""
+    return NORMAL.inv_cdf((1.0 + confidence) / 2.0)
+
+
+def log_spread(estimate: Estimate, confidence: float) -> float:
+    """Standard deviation of the logarithm, from an interval that holds with ``confidence``."""
+    if estimate.low <= 0 or estimate.high <= estimate.low:
+        return 0.0
+    return math.log(estimate.high / estimate.low) / (2 * sigmas(confidence))
+
+
+def mean_of(median: float, spread: float) -> float:
+    """Of the quantity itself, which lies above its median."""
+    return median * math.exp(spread**2 / 2)
+
+
+def expected_below(median: float, spread: float, bar: float, limit: float = math.inf) -> float:
+    """How far below ``bar`` the quantity is expected to lie, in its unit; where above, it counts as zero.
+
+    Args:
+        median: of the quantity.
+        spread: of its logarithm, more than zero.
+        bar: in the same unit.
+        limit: so many spreads above the median and further the quantity counts as zero too.
+    """
+    bound = min(math.log(bar / median) / spread, limit)
+    return max(0.0, bar * NORMAL.cdf(bound) - mean_of(median, spread) * NORMAL.cdf(bound - spread))
