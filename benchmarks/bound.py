@@ -4,8 +4,8 @@
 
 *Launch* is the part of the passes that no smaller batch avoids; *2x* the speed with a device twice as fast.
 Each model file is measured in a warm group by the real thing; its step is split, classified by
-`planner.bound`, and printed. For the case that waits for its data the speed promised for loader workers is
-held against a trial with them.
+`planner.estimate.bound`, and printed. For the case that waits for its data the speed promised for loader
+workers is held against a trial with them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from catalogs.gpus import Gpu, load_gpus
-from planner.bound import Binding, Bound, binding_of
+from planner.estimate.bound import Binding, Bound, binding_of
 from planner.fleet import fleet_of
 from trials.check import check
 from trials.cluster.attach import attach

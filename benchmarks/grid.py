@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from planner.rule_out import Technique, rule_out, technique_of
+from planner.choice.rule_out import Technique, rule_out, technique_of
 from trials.measuring.measure import INTERPOLATED_FROM
 from trials.trial import FailureKind, Measurement, Outcome, Precision, TrialConfig
 

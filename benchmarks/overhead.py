@@ -20,7 +20,7 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from planner.store import load_study, summaries
+from planner.study.store import load_study, summaries
 from trials.trial import Measurement, Outcome
 
 ROOT = Path(__file__).parent.parent

@@ -21,9 +21,9 @@ from catalogs.gpus import DeviceKind, load_gpus
 from catalogs.offers import load_offers
 from planner.cost import device_usd_per_hour
 from planner.estimate import Estimate, Estimator, Hardware, fit
-from planner.market import Market
-from planner.search import Search
-from planner.store import open_study
+from planner.search.market import Market
+from planner.search.search import Search
+from planner.study.store import open_study
 from planner.sweep import Limits, Sweep
 from trials.devices import DeviceGroup, Node, Versions
 from trials.trial import Failure, Measurement, Outcome, Purpose, TrialConfig, Workload

@@ -16,9 +16,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from catalogs.gpus import load_gpus
-from planner.search import distributions, params_of
-from planner.space import configs_for
-from planner.store import open_study
+from planner.choice.space import configs_for
+from planner.search.search import distributions, params_of
+from planner.study.store import open_study
 from tests.builders import make_profile, make_target, make_workload
 from tests.fake_gpu import FakeGpu
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from planner.acquisition import Choice
 from planner.errors import PlannerError
 from planner.estimate import Estimate
-from planner.saved import spent_on
-from planner.search import Proposal, Search
-from planner.store import Study
+from planner.search.acquisition import Choice
+from planner.search.search import Proposal, Search
+from planner.study.saved import spent_on
+from planner.study.store import Study
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
 RunTrial = Callable[[TrialConfig, Purpose], Outcome]

@@ -26,11 +26,11 @@ import pandas as pd
 from benchmarks.estimate.recorded import chips, config_of, measurement_of
 from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, worst_factor
 from catalogs.gpus import Gpu
+from planner.choice.plan import HOST_BOUND_FRACTION
 from planner.estimate import Hardware, fit
 from planner.estimate.chips import peak_flop_per_s
 from planner.estimate.neighbours import witnesses_of
 from planner.estimate.peers import Witnesses
-from planner.plan import HOST_BOUND_FRACTION
 from trials.trial import Measurement, Precision
 
 Item = TypeVar("Item")

@@ -18,7 +18,7 @@ from catalogs.gpus import Gpu, Link
 from catalogs.offers import Offer, Pricing, load_offers
 from planner.cost import PROVISIONING_S, SECONDS_PER_HOUR, held_usd
 from planner.estimate import Basis, Estimate
-from planner.market import expected_trial_s
+from planner.search.market import expected_trial_s
 from planner.target import Target
 from trials.profile import Adapter, TargetHint, Trace, WorkloadProfile
 from trials.trial import Purpose, TrialConfig

@@ -14,11 +14,11 @@ import optuna
 from benchmarks.estimate.recorded import measurement_of
 from benchmarks.search.grid import Bench
 from catalogs.gpus import Gpu
+from planner.choice.plan import hardware_of
 from planner.estimate import Estimate
-from planner.market import Market
-from planner.plan import hardware_of
-from planner.search import Search
-from planner.store import Study
+from planner.search.market import Market
+from planner.search.search import Search
+from planner.study.store import Study
 from trials.devices import DeviceGroup, Node, Versions
 from trials.trial import Measurement, Purpose, TrialConfig
 

@@ -10,20 +10,20 @@ from datetime import UTC, datetime
 from functools import partial
 
 import planner
-from planner.bound import Binding, binding_of
+from planner.choice.guard import guards
+from planner.choice.recommend import Recommendation, recommend
+from planner.choice.space import Knobs, configs_for
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit
+from planner.estimate.bound import Binding, binding_of
 from planner.estimate.peak_fraction import peak_fraction
 from planner.estimate.probe import slow_links
 from planner.exits import Exit
-from planner.guard import guards
 from planner.options import Output
-from planner.recommend import Recommendation, recommend
 from planner.reports import to_json, to_terminal, write_reports
 from planner.reports.curves import fitted_curves
 from planner.reports.report import Report, SweepSummary, TrialRecord
-from planner.saved import SavedStudy, SavedTrial, spent_on
-from planner.space import Knobs, configs_for
+from planner.study.saved import SavedStudy, SavedTrial, spent_on
 from planner.target import Target, TargetFlags, resolve_target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, Measurement, Outcome

@@ -6,12 +6,12 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from planner.choice.space import Exclusion, Knobs, configs_for, exclusions, worker_counts
 from planner.commands.prices import Prices
 from planner.cost import device_usd_per_hour
 from planner.errors import PlannerError
 from planner.fleet import fleet_of
 from planner.options import SweepFlags
-from planner.space import Exclusion, Knobs, configs_for, exclusions, worker_counts
 from planner.target import Target
 from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup, version_problems

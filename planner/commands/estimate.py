@@ -11,7 +11,10 @@ from rich.table import Table
 
 from catalogs.gpus import DeviceKind, Gpu, Link, find_gpu
 from catalogs.offers import Offer
-from planner.candidates import USABLE_MEMORY_FRACTION, worker_memory_bytes
+from planner.bill.price_run import Pricer, Terms
+from planner.choice.candidates import USABLE_MEMORY_FRACTION, worker_memory_bytes
+from planner.choice.plan import hardware_of
+from planner.choice.space import Knobs, configs_for
 from planner.commands.answer import estimator_of, knobs_of, retargeted
 from planner.commands.prices import Prices, read_prices
 from planner.cost import training_s
@@ -19,12 +22,9 @@ from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate, Estimator, Hardware, fit
 from planner.exits import Exit
 from planner.options import Output, Pricing
-from planner.plan import hardware_of
-from planner.price_run import Pricer, Terms
-from planner.reading import read_study
 from planner.reports import formats, labels
-from planner.space import Knobs, configs_for
-from planner.storage import default_storage_url
+from planner.study.reading import read_study
+from planner.study.storage import default_storage_url
 from planner.target import Target, TargetFlags, resolve_target
 from trials.check import check
 from trials.model_file.source import hash_workload

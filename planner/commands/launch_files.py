@@ -9,18 +9,18 @@ from pathlib import Path
 
 import planner
 from catalogs.gpus import DeviceKind
+from planner.choice.plan import Plan
 from planner.commands.answer import report_of
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.launch.files import OPTIONAL_FILES, LaunchFiles, launch_files
 from planner.options import Output, Pricing
-from planner.plan import Plan
-from planner.reading import read_study
 from planner.reports import formats
 from planner.reports.labels import configuration, rental
 from planner.reports.report import Report
-from planner.storage import default_storage_url
+from planner.study.reading import read_study
+from planner.study.storage import default_storage_url
 from planner.verify.run_plan import RunPlan, run_plan_of
 from trials.model_file.source import hash_workload, local_files
 from trials.trial import Environment, Workload

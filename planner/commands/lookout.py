@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from planner.commands.at_hand import AtHand
 from planner.errors import PlannerError
 from planner.live import say
-from planner.search import Search
+from planner.search.search import Search
 from trials.cluster.discovery import alive_nodes
 from trials.devices import DeviceGroup
 from trials.errors import TrialsError

@@ -17,7 +17,7 @@ from planner.options import BillFlags, Pricing
 from planner.reports import formats
 
 if TYPE_CHECKING:
-    from planner.allin_parameters import Stated
+    from planner.bill.parameters import Stated
 
 CONFIDENCE_MIN = 0.5  # below it an interval would exclude the more likely half
 

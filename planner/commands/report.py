@@ -6,8 +6,8 @@ from planner.commands.answer import publish, report_of, retargeted
 from planner.commands.prices import read_prices
 from planner.exits import Exit
 from planner.options import Output, Pricing
-from planner.reading import read_study
-from planner.storage import default_storage_url
+from planner.study.reading import read_study
+from planner.study.storage import default_storage_url
 from planner.target import TargetFlags
 
 

@@ -16,12 +16,12 @@ from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.live import Watch, announce, say
-from planner.market import Market
 from planner.options import Output, Pricing, SweepFlags
 from planner.reports import formats
-from planner.search import Search
-from planner.storage import default_storage_url, open_storage
-from planner.store import Study, open_study
+from planner.search.market import Market
+from planner.search.search import Search
+from planner.study.storage import default_storage_url, open_storage
+from planner.study.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
 from planner.target import Target, TargetFlags, check_money, parse_duration_s, resolve_target
 from trials.check import check

@@ -11,9 +11,9 @@ from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.options import Output, Pricing
-from planner.reading import read_study
 from planner.reports import formats
-from planner.storage import default_storage_url
+from planner.study.reading import read_study
+from planner.study.storage import default_storage_url
 from planner.verify.evidence import Evidence, Look
 from planner.verify.run_plan import PLAN_FILE, RunPlan, load_run_plan
 from planner.verify.words import sentences

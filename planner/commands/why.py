@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import partial
 
 from catalogs.gpus import find_gpu
+from planner.bill.price_run import Pricer
+from planner.choice.plan import repriced
+from planner.choice.why_not import why_not
 from planner.commands.answer import report_of, retargeted
 from planner.commands.prices import read_prices
 from planner.exits import Exit
 from planner.options import Output, Pricing
-from planner.plan import repriced
-from planner.price_run import Pricer
 from planner.reports.why_gpu import why_gpu
-from planner.storage import default_storage_url
-from planner.store import load_study
+from planner.study.storage import default_storage_url
+from planner.study.store import load_study
 from planner.target import TargetFlags
-from planner.why_not import why_not
 
 
 def run(name: str, gpu: str, flags: TargetFlags, pricing: Pricing, output: Output) -> Exit:

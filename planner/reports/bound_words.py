@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.bound import FASTER_GPU_FACTOR, Binding, Bound
+from planner.estimate.bound import FASTER_GPU_FACTOR, Binding, Bound
 from planner.reports import formats
 from planner.reports.labels import configuration
 from planner.reports.report import Report

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from catalogs.gpus import DeviceKind
-from planner.plan import Plan
-from planner.recommend import Recommendation, StalePrices
+from planner.choice.plan import Plan
+from planner.choice.recommend import Recommendation, StalePrices
 from planner.reports import formats
 from planner.reports.firmness import settling_lines, trial_advice
 from planner.reports.renting import lateness, unknown_interruptions

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from catalogs.gpus import Gpu
-from planner.candidates import StepEstimator
+from planner.choice.candidates import StepEstimator
+from planner.choice.rule_out import Technique, technique_of
+from planner.choice.space import divisors
 from planner.estimate.measured import vcpus_used
 from planner.estimate.values import Hardware
 from planner.reports.report import Curve, CurvePoint
-from planner.rule_out import Technique, technique_of
-from planner.space import divisors
 from trials.trial import Measurement, Outcome
 
 REACH = 2  # curves end at twice the largest micro batch size that was measured

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.plan import Plan
-from planner.recommend import Recommendation
+from planner.choice.plan import Plan
+from planner.choice.recommend import Recommendation
+from planner.choice.sensitivity import Change, Sensitivity
+from planner.choice.settle import UsefulTrial
 from planner.reports import formats
 from planner.reports.labels import devices
-from planner.sensitivity import Change, Sensitivity
-from planner.settle import UsefulTrial
 
 TIME_VALUES_SHOWN = 4
 SETTLING_SHOWN = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Pricing
-from planner.plan import Plan
+from planner.choice.plan import Plan
 from planner.reports import formats
 from trials.trial import Failure, Outcome, Parallelism, TrialConfig
 

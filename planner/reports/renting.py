@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.energy import JOULES_PER_KWH, Energy
-from planner.plan import Plan
-from planner.price_run import SpotRun
-from planner.recommend import Recommendation
+from planner.bill.energy import JOULES_PER_KWH, Energy
+from planner.bill.price_run import SpotRun
+from planner.choice.plan import Plan
+from planner.choice.recommend import Recommendation
 from planner.reports import formats
 from planner.spot.policy import MISS_CAVEAT, Policy, PolicyOutcome
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from planner.bound import Binding
+from planner.choice.guard import Guard
+from planner.choice.recommend import Recommendation
+from planner.choice.space import Exclusion
+from planner.estimate.bound import Binding
 from planner.estimate.probe import LinkFinding
 from planner.estimate.values import Basis, Estimate
-from planner.guard import Guard
-from planner.recommend import Recommendation
-from planner.space import Exclusion
 from trials.profile import WorkloadProfile
 from trials.trial import Environment, Failure, Measurement, Outcome, TrialConfig, Workload
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.plan import Plan
-from planner.recommend import Recommendation
+from planner.choice.plan import Plan
+from planner.choice.recommend import Recommendation
 from planner.reports import formats, labels
 from planner.reports.labels import devices
 from planner.reports.report import Report, TrialRecord

@@ -12,13 +12,15 @@ from typing import Any
 
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Offer
-from planner.bound import Binding
-from planner.explain import Comparison, Shortfall
+from planner.bill.price_run import SpotRun
+from planner.choice.explain import Comparison, Shortfall
+from planner.choice.guard import Guard
+from planner.choice.plan import Plan
+from planner.choice.recommend import Recommendation
+from planner.choice.sensitivity import Sensitivity
+from planner.choice.settle import UsefulTrial
+from planner.estimate.bound import Binding
 from planner.filters import Filters
-from planner.guard import Guard
-from planner.plan import Plan
-from planner.price_run import SpotRun
-from planner.recommend import Recommendation
 from planner.reports import words
 from planner.reports.cautions import first_warning, warnings
 from planner.reports.report import Report
@@ -30,8 +32,6 @@ from planner.reports.trials_to_json import (
     trial_json,
 )
 from planner.reports.why import explanation
-from planner.sensitivity import Sensitivity
-from planner.settle import UsefulTrial
 from planner.spot.policy import PolicyChoice
 
 SECONDS_PER_DAY = 86_400

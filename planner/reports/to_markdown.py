@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from planner.plan import Plan
+from planner.choice.plan import Plan
 from planner.reports import formats, labels, provenance, words
 from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings

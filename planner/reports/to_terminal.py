@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from planner.plan import Plan
+from planner.choice.plan import Plan
 from planner.reports import formats, labels, provenance, words
 from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings

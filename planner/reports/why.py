@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.explain import Comparison, Shortfall
-from planner.plan import Plan
-from planner.recommend import Recommendation
+from planner.choice.explain import Comparison, Shortfall
+from planner.choice.plan import Plan
+from planner.choice.recommend import Recommendation
 from planner.reports import formats
 from planner.reports.labels import configuration, devices, fit, place, rental
 from planner.reports.renting import ways_to_rent

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from catalogs.gpus import Gpu
-from planner.plan import Plan
-from planner.recommend import Recommendation
+from planner.choice.plan import Plan
+from planner.choice.recommend import Recommendation
+from planner.choice.why_not import WhyNot
 from planner.reports import formats
 from planner.reports.labels import configuration, devices, fit, place, rental
-from planner.why_not import WhyNot
 
 
 def why_gpu(found: WhyNot, answer: Recommendation, chip: Gpu) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from planner.choice.plan import Plan
+from planner.choice.recommend import Recommendation
 from planner.estimate.values import Basis, Estimate
-from planner.plan import Plan
-from planner.recommend import Recommendation
 from planner.reports import formats
 from planner.reports.labels import configuration, rental
 from planner.reports.renting import besides_steps

@@ -15,8 +15,8 @@ import pytest
 
 from planner.errors import PlannerError
 from planner.exits import Exit
-from planner.saved import SavedTrial
-from planner.store import load_study
+from planner.study.saved import SavedTrial
+from planner.study.store import load_study
 from trials.trial import Failure, FailureKind, Measurement, Purpose, TrialConfig
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]

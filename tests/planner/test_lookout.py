@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from ray.cluster_utils import Cluster
 
+from planner.choice.space import configs_for
 from planner.commands.at_hand import AtHand
 from planner.commands.lookout import Lookout
 from planner.fleet import fleet_of
-from planner.market import Market
-from planner.search import Search
-from planner.space import configs_for
-from planner.store import open_study
+from planner.search.market import Market
+from planner.search.search import Search
+from planner.study.store import open_study
 from planner.sweep import Event, Limits, Sweep, TrialEnded, TrialStarted
 from tests.builders import make_gpu, make_offer, make_profile, make_target
 from tests.trials.places import identify, measure, probe

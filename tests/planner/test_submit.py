@@ -14,7 +14,7 @@ import typer.main
 
 from planner.cli import app
 from planner.commands.submit import typed_again
-from planner.store import load_study
+from planner.study.store import load_study
 from tests.planner.test_end_to_end import MODEL
 from tests.trials.clusters import OPEN, Head, started
 from trials.trial import Measurement

@@ -11,13 +11,13 @@ from pathlib import Path
 import optuna
 import pytest
 
+from planner.choice.guard import guards, reference_of
+from planner.choice.space import configs_for, worker_counts
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
-from planner.guard import guards, reference_of
-from planner.market import Market
-from planner.search import Search, distributions, params_of
-from planner.space import configs_for, worker_counts
-from planner.store import Study, open_study
+from planner.search.market import Market
+from planner.search.search import Search, distributions, params_of
+from planner.study.store import Study, open_study
 from planner.sweep import Event, Limits, Stop, Sweep, TrialEnded, TrialStarted, in_thread
 from planner.target import Target
 from tests.builders import GIB, make_failure, make_gpu, make_offer, make_profile, make_target, make_workload

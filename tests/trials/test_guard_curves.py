@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from planner.guard import judge
+from planner.choice.guard import judge
 from tests.trials.files import PLAIN, on_cpu, write
 from trials.measuring.measure import measure
 from trials.measuring.place import Place

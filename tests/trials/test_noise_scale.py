@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from planner.statistical import noise_scale
+from planner.estimate.noise_scale import noise_scale
 from tests.builders import make_config, make_measurement
 from tests.trials.files import on_cpu, write
 from trials.extras import Extras

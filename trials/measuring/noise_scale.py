@@ -2,7 +2,7 @@
 
 McCandlish, Kaplan, Amodei et al., "An Empirical Model of Large-Batch Training" (2018), appendix A.1:
 gradients of a small and a large batch at the same parameters tell how much of a gradient is noise. Every draw
-takes fresh micro batches; the large batch is their mean. `planner.statistical` says what follows.
+takes fresh micro batches; the large batch is their mean. `planner.estimate.noise_scale` says what follows.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.options import Output, Pricing
 from planner.reports.formats import duration, usd
-from planner.search import distributions, params_of
-from planner.store import open_study
+from planner.search.search import distributions, params_of
+from planner.study.store import open_study
 from planner.verify.evidence import Look
 from planner.verify.run_plan import RunPlan, load_run_plan
 from tests.builders import make_config, make_environment, make_measurement, make_profile, make_target

@@ -8,9 +8,9 @@ from typing import Any
 
 from catalogs.gpus import Gpu
 from catalogs.offers import Offer
-from planner.recommend import recommend
+from planner.choice.recommend import recommend
+from planner.choice.space import Exclusion
 from planner.reports.report import Report, SweepSummary, TrialRecord
-from planner.space import Exclusion
 from planner.target import Target
 from tests.builders import (
     GIB,

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 
 from catalogs.offers import Offer, Pricing
-from planner.recommend import Recommendation
+from planner.choice.recommend import Recommendation
 from planner.reports import labels, provenance, to_html, to_markdown, to_terminal, words, write_reports
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value

@@ -1,0 +1,1 @@
+"""What a run costs: hours, prices and every term that comes to the rent."""

@@ -1,0 +1,1 @@
+"""Which trial next, whether it pays, and when to stop."""

@@ -1,0 +1,146 @@
+"""What configurations cost and have: the target run by the offers, a trial by the devices at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from catalogs.gpus import DeviceKind, Gpu
+from catalogs.offers import Offer
+from planner.bill.parameters import Stated
+from planner.bill.price_run import Pricer
+from planner.choice.plan import hardware_of
+from planner.cost import SECONDS_PER_HOUR, held_usd
+from planner.estimate import Estimate, Estimator, Hardware
+from planner.estimate.memory import CUDA_CONTEXT_BYTES
+from planner.search.acquisition import Candidate
+from planner.target import Target
+from trials.devices import DeviceGroup
+from trials.trial import Measurement, Purpose, TrialConfig
+
+STARTUP_S = 20.0  # of a trial before any was seen
+_STEPS = {
+    Purpose.SEARCH: 20,
+    Purpose.PROBE: 6,
+    Purpose.GUARD: 42,
+    Purpose.CONFIRM: 14,
+}  # whole steps, for what a trial will cost
+_TIMED_ACCUMULATION = 4  # a large accumulation is timed at two small counts, together this
+_CONFIRMED_MICRO_BATCHES = 100  # on the longest batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Market:
+    """What the search prices with: the target, the offers that the user admits, the devices at hand."""
+
+    target: Target
+    offers: tuple[Offer, ...]
+    gpus: Mapping[str, Gpu]
+    groups: tuple[DeviceGroup, ...]
+    usd_per_hour: Mapping[str, float | None]  # of one device at hand (a GPU, or the CPU machine), by GPU name
+    confidence: float = 0.9
+    stated: Stated = field(default_factory=Stated)
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether a run is told in dollars; else in device hours, as no type at hand has an offer."""
+        priced = {one.gpu for one in self.offers}
+        return any(group.gpu in priced for group in self.groups)
+
+    def group(self, config: TrialConfig) -> DeviceGroup | None:
+        """The devices at hand that ``config`` runs on; None where they are not there, or left."""
+        return next((one for one in self.groups if one.gpu == config.gpu), None)
+
+    def hardware_at_hand(self, config: TrialConfig) -> Hardware:
+        """Of the devices at hand; without any, of the bare GPU type."""
+        group, gpu = self.group(config), self.gpus[config.gpu]
+        vcpus = None if group is None else group.nodes[0].cpu_count
+        return Hardware(gpu=gpu, link=gpu.link, vcpus=vcpus)
+
+    def memory_bytes(self, group: DeviceGroup, config: TrialConfig) -> int:
+        """What a worker may use: a GPU's memory without the CUDA context, or its share of the host's."""
+        smallest = min(node.device_memory_bytes for node in group.nodes)
+        return smallest // config.gpu_count if group.is_cpu else smallest - CUDA_CONTEXT_BYTES
+
+    def device_count(self, config: TrialConfig) -> int:
+        """GPUs of a configuration, or CPU machines, whose workers share them."""
+        return config.node_count if self._is_cpu(config) else config.gpu_count
+
+    def held_count(self, config: TrialConfig, worker_count_max: int) -> int:
+        """Devices that are held while ``config`` runs: its group has room for the widest trial to come."""
+        group, own = self.group(config), self.device_count(config)
+        if group is None or group.is_cpu:
+            return own
+        room = max(node.gpu_count for node in group.nodes) * config.node_count
+        return max(own, min(worker_count_max, room))
+
+    def held_usd(self, gpu: str, held_s: float, device_count: int) -> float | None:
+        """Dollars for holding devices of a type at hand; None where they have no price."""
+        return held_usd(held_s, device_count, self.usd_per_hour.get(gpu))
+
+    def run_cost(self, config: TrialConfig, estimator: Estimator, pricer: Pricer) -> Estimate | None:
+        """Of the target run on the best offer that carries the configuration.
+
+        Dollars, with the waiting where an hour of it has a value; device hours when none of the GPU types at
+        hand has an offer; None when only this one lacks an offer, or nothing can be said.
+        """
+        carriers = [offer for offer in self.offers if self._carries(offer, config)]
+        found = [self._offer_cost(offer, config, estimator, pricer) for offer in carriers]
+        costs = [one for one in found if one is not None]
+        if costs:
+            return min(costs, key=lambda one: one.expected)
+        step = estimator.step_time_s(config, self.hardware_at_hand(config))
+        if self.is_priced or step is None:
+            return None
+        return pricer.held_s(config, step).scaled(self.device_count(config) / SECONDS_PER_HOUR)
+
+    def candidate(
+        self,
+        config: TrialConfig,
+        estimator: Estimator,
+        run_cost: Estimate | None,
+        trial_cost_usd: float | None,
+    ) -> Candidate | None:
+        """What is believed of a configuration; None where its devices are not there."""
+        group = self.group(config)
+        if group is None:
+            return None
+        return Candidate(
+            config=config,
+            run_cost=run_cost,
+            trial_cost_usd=trial_cost_usd,
+            memory=estimator.peak_memory_bytes(config, self.hardware_at_hand(config)),
+            memory_bytes=self.memory_bytes(group, config),
+        )
+
+    def _is_cpu(self, config: TrialConfig) -> bool:
+        return self.gpus[config.gpu].kind is DeviceKind.CPU
+
+    def _carries(self, offer: Offer, config: TrialConfig) -> bool:
+        """Whether ``node_count`` instances of the offer have the devices; one rents whole instances."""
+        if offer.gpu != config.gpu:
+            return False
+        return self._is_cpu(config) or offer.gpu_count * config.node_count >= config.gpu_count
+
+    def _offer_cost(
+        self, offer: Offer, config: TrialConfig, estimator: Estimator, pricer: Pricer
+    ) -> Estimate | None:
+        step = estimator.step_time_s(config, hardware_of(offer, self.gpus[offer.gpu], config.node_count))
+        if step is None:
+            return None
+        return pricer.weighed_usd(offer, config.node_count, config, step)
+
+
+def expected_trial_s(
+    config: TrialConfig, purpose: Purpose, step_s: float | None, seen: Sequence[Measurement]
+) -> float:
+    """Wall time that a trial will hold its devices, with a step of ``step_s`` (None: unknown)."""
+    startup_s = max((one.startup_s + one.first_step_s for one in seen), default=STARTUP_S)
+    if step_s is None:
+        return startup_s + STARTUP_S
+    whole_steps = float(_STEPS[purpose])
+    if purpose is Purpose.CONFIRM:
+        whole_steps += _CONFIRMED_MICRO_BATCHES / config.accumulation
+    else:
+        whole_steps *= min(1.0, _TIMED_ACCUMULATION / config.accumulation)
+    return startup_s + step_s * whole_steps

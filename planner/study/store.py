@@ -1,0 +1,272 @@
+"""The study: one Optuna storage holds everything measured, and is the only source of truth.
+
+The study's attributes hold the workload, its profile and the settings; each optuna_trial's attributes hold
+the configuration and the outcome as JSON. So resuming, concurrent readers, the Optuna dashboard and backups
+come for free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.trial import FrozenTrial, TrialState
+
+from planner.choice.space import SPACE_VERSION, Exclusion
+from planner.codec import from_json, to_json
+from planner.errors import PlannerError
+from planner.study.holder import beating, others, this_process
+from planner.study.sampler import PlannedSampler
+from planner.study.saved import (
+    CONFIG,
+    COST,
+    FAILURE,
+    MEASUREMENT,
+    SCHEMA_VERSION,
+    SavedStudy,
+    SavedTrial,
+    check_schema,
+    found,
+    saved_trial,
+)
+from planner.study.storage import open_storage, shown, storage_errors
+from planner.target import Target
+from trials.profile import WorkloadProfile
+from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
+
+_HOLDER = "holder"  # the sweep that runs the trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySummary:
+    """A line of `planner studies`."""
+
+    name: str
+    workload_path: str
+    trial_count: int
+    measurement_count: int
+    last_trial_at: str | None  # ISO 8601, local time
+
+
+def default_study_name(workload: Workload) -> str:
+    """The file's name and the first digits of its hash: another text is another study."""
+    return f"{Path(workload.path).stem}-{workload.sha256[:8]}"
+
+
+class Study(SavedStudy):
+    """One workload's measurements, open for reading and writing."""
+
+    def __init__(self, study: optuna.Study, storage_url: str) -> None:
+        super().__init__(study.study_name, study.user_attrs)
+        self.optuna_study = study
+        self.storage_url = storage_url
+        self._sampler = PlannedSampler()
+        study.sampler = self._sampler
+
+    def remember(
+        self,
+        *,
+        profile: WorkloadProfile,
+        target: Target,
+        notes: tuple[str, ...],
+        exclusions: tuple[Exclusion, ...],
+    ) -> None:
+        """Keep what this sweep found before its first trial."""
+        with storage_errors(self.storage_url):
+            self.optuna_study.set_user_attr("profile", to_json(profile))
+            self.optuna_study.set_user_attr("target", to_json(target))
+            self.optuna_study.set_user_attr("notes", list(notes))
+            self.optuna_study.set_user_attr("stopped_because", None)
+            self.optuna_study.set_user_attr("exclusions", [to_json(one) for one in exclusions])
+            self._attributes = self.optuna_study.user_attrs
+
+    def remember_end(self, reason: str) -> None:
+        """Keep why the sweep stopped."""
+        with storage_errors(self.storage_url):
+            self.optuna_study.set_user_attr("stopped_because", reason)
+            self._attributes = self.optuna_study.user_attrs
+
+    def trials(self) -> tuple[SavedTrial, ...]:
+        """Every finished trial, in order."""
+        with storage_errors(self.storage_url):
+            frozen = self.optuna_study.get_trials(deepcopy=False)
+        return tuple(saved for one in frozen if (saved := _saved(one, self.name)) is not None)
+
+    def ask(self, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]) -> optuna.Trial:
+        """A new optuna_trial at ``params``, which the planner has chosen."""
+        with storage_errors(self.storage_url):
+            dimensions = {**distributions, **self._kept_choices(params)}
+            self._sampler.plan(params, dimensions)
+            try:
+                return self.optuna_study.ask(dimensions)
+            except ValueError as error:  # Optuna cannot change the choices of a dimension
+                raise PlannerError(
+                    f"study {self.name} was made with a catalog that has no {params.get('gpu')}; "
+                    "give this sweep another --study name"
+                ) from error
+
+    def _kept_choices(self, params: Mapping[str, Any]) -> dict[str, BaseDistribution]:
+        """The categorical dimensions as the study has them: a newer catalog may list further GPUs."""
+        past = self.optuna_study.get_trials(deepcopy=False)
+        known = past[0].distributions if past else {}
+        return {
+            name: one
+            for name, one in known.items()
+            if isinstance(one, CategoricalDistribution) and params.get(name) in one.choices
+        }
+
+    def start(self, optuna_trial: optuna.Trial, config: TrialConfig) -> None:
+        """Write down what is about to be tried, and by whom."""
+        with storage_errors(self.storage_url):
+            optuna_trial.set_user_attr(_HOLDER, this_process().name)
+            optuna_trial.set_user_attr(CONFIG, to_json(config))
+
+    def save(
+        self, optuna_trial: optuna.Trial, outcome: Outcome, cost_usd: float | None, violation: float | None
+    ) -> None:
+        """Keep the outcome before anything is computed from it.
+
+        ``violation`` is the memory constraint: needed over available minus 1, above 0 where it did not fit.
+        """
+        with storage_errors(self.storage_url):
+            if violation is not None:
+                optuna_trial.set_constraint("memory", violation)
+            optuna_trial.set_user_attr(COST, cost_usd)
+            name = MEASUREMENT if isinstance(outcome, Measurement) else FAILURE
+            optuna_trial.set_user_attr(name, to_json(outcome))
+
+    def close(self, number: int, outcome: Outcome | None, value: float | None) -> None:
+        """Tell Optuna a measurement's value; a trial without one invents none.
+
+        Out of memory is PRUNED, which samplers read as known to be bad; whatever else has no value is FAIL.
+        """
+        is_out_of_memory = isinstance(outcome, Failure) and outcome.kind is FailureKind.OUT_OF_MEMORY
+        with storage_errors(self.storage_url):
+            if isinstance(outcome, Measurement) and value is not None:
+                self.optuna_study.tell(number, value)
+            else:
+                self.optuna_study.tell(
+                    number, state=TrialState.PRUNED if is_out_of_memory else TrialState.FAIL
+                )
+
+    def leftovers(self) -> tuple[tuple[int, Outcome | None], ...]:
+        """What a killed sweep left running, by trial number, with the outcome if it was saved."""
+        saved = [(one.number, _saved(one, self.name)) for one in self._running(is_alive=False)]
+        return tuple((number, one.outcome if one is not None else None) for number, one in saved)
+
+    def running_elsewhere(self) -> frozenset[TrialConfig]:
+        """What a sweep on another host is trying now."""
+        running = self._running(is_alive=True)
+        texts = [one.user_attrs[CONFIG] for one in running if CONFIG in one.user_attrs]
+        return frozenset(from_json(one, TrialConfig, where=f"study {self.name}") for one in texts)
+
+    def _running(self, *, is_alive: bool) -> list[FrozenTrial]:
+        """The trials that are under way: those whose sweep still runs, or those whose does not."""
+        with storage_errors(self.storage_url):
+            running = self.optuna_study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            there = others(self.optuna_study.user_attrs) if running else {}
+        # one without a holder has just been asked for, or its sweep was killed between two lines
+        return [
+            one
+            for one in running
+            if (one.user_attrs[_HOLDER] in there if _HOLDER in one.user_attrs else bool(there)) == is_alive
+        ]
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Study]:
+        """Hold the study for one sweep at a time on this host. Raises PlannerError when another holds it.
+
+        Sweeps on other hosts may work on it at the same time, each on trials of its own.
+        """
+        with storage_errors(self.storage_url):
+            there = others(self.optuna_study.user_attrs)
+        here = next((one for one in there.values() if one.host == this_process().host), None)
+        if here is not None:
+            raise PlannerError(
+                f"study {self.name}: a sweep with process id {here.pid} is still running on it; "
+                "wait for it, stop it, or give this one another --study name"
+            )
+
+        def write(key: str, value: object) -> None:
+            with storage_errors(self.storage_url):
+                self.optuna_study.set_user_attr(key, value)
+
+        with beating(write, PlannerError):
+            yield self
+
+
+def open_study(storage_url: str, workload: Workload, name: str | None = None) -> Study:
+    """The workload's study, made if there is none.
+
+    Raises PlannerError when the storage cannot be used or the study is another workload's.
+    """
+    name = name or default_study_name(workload)
+    storage = open_storage(storage_url, is_created=True)
+    with storage_errors(storage_url):
+        optuna_study = optuna.create_study(
+            study_name=name, storage=storage, direction="minimize", load_if_exists=True
+        )
+        attributes = optuna_study.user_attrs
+        if set(attributes) <= {"schema_version", "space_version"} and not optuna_study.get_trials(
+            deepcopy=False
+        ):
+            optuna_study.set_user_attr("schema_version", SCHEMA_VERSION)
+            optuna_study.set_user_attr("space_version", SPACE_VERSION)
+            optuna_study.set_user_attr("workload", to_json(workload))
+    check_schema(name, optuna_study.user_attrs)
+    study = Study(optuna_study, storage_url)
+    if study.workload.sha256 != workload.sha256:
+        raise PlannerError(
+            f"study {name} holds measurements of {study.workload.path} with other contents "
+            f"(hash {study.workload.sha256[:8]}, now {workload.sha256[:8]}); measurements of different files "
+            "are never mixed: leave --study out for a new one, or restore the file"
+        )
+    return study
+
+
+def load_study(storage_url: str, name_or_prefix: str) -> Study:
+    """A study by its name or an unambiguous prefix. Raises PlannerError naming what there is."""
+    storage = open_storage(storage_url, is_created=False)
+    with storage_errors(storage_url):
+        names = [one.study_name for one in storage.get_all_studies()]
+    name = found(names, name_or_prefix, shown(storage_url))
+    with storage_errors(storage_url):
+        optuna_study = optuna.load_study(study_name=name, storage=storage)
+    check_schema(name, optuna_study.user_attrs)
+    return Study(optuna_study, storage_url)
+
+
+def summaries(storage_url: str) -> tuple[StudySummary, ...]:
+    """Every study of the storage."""
+    storage = open_storage(storage_url, is_created=False)
+    with storage_errors(storage_url):
+        studies = [
+            optuna.load_study(study_name=one.study_name, storage=storage) for one in storage.get_all_studies()
+        ]
+        ours = [one for one in studies if "workload" in one.user_attrs]
+        return tuple(_summary(Study(one, storage_url)) for one in ours)
+
+
+def _summary(study: Study) -> StudySummary:
+    trials = study.trials()
+    ends = [
+        one.datetime_complete
+        for one in study.optuna_study.get_trials(deepcopy=False)
+        if one.datetime_complete is not None
+    ]
+    return StudySummary(
+        name=study.name,
+        workload_path=study.workload.path,
+        trial_count=len(trials),
+        measurement_count=sum(isinstance(one.outcome, Measurement) for one in trials),
+        last_trial_at=max(ends).isoformat(timespec="seconds") if ends else None,
+    )
+
+
+def _saved(one: FrozenTrial, study_name: str) -> SavedTrial | None:
+    return saved_trial(one.number, one.user_attrs, study_name)

@@ -1,0 +1,146 @@
+import math
+import random
+
+import pytest
+
+from planner.estimate import Basis, Estimate
+from planner.search.acquisition import (
+    Candidate,
+    choose,
+    expected_improvement,
+    fit_probability,
+    worth_of_searching,
+)
+from tests.builders import GIB, make_config, make_estimate
+from trials.trial import Parallelism, Precision, TrialConfig
+
+CONFIDENCE = 0.9
+
+
+def lognormal(median: float, sigma: float) -> Estimate:
+    z = 1.6448536269514722
+    return Estimate(
+        low=median * math.exp(-z * sigma),
+        expected=median,
+        high=median * math.exp(z * sigma),
+        basis=Basis.PREDICTED,
+    )
+
+
+def candidate(
+    config: TrialConfig, run_cost: Estimate | None = None, trial_cost_usd: float | None = 0.01, **changes
+) -> Candidate:
+    return Candidate(
+        **{
+            "config": config,
+            "run_cost": run_cost,
+            "trial_cost_usd": trial_cost_usd,
+            "memory": None,
+            "memory_bytes": 24 * GIB,
+            **changes,
+        }
+    )
+
+
+@pytest.mark.parametrize(("best", "median", "sigma"), [(10, 8, 0.3), (10, 15, 0.5), (3, 3, 0.05)])
+def test_expected_improvement_is_the_integral_it_claims_to_be(
+    best: float, median: float, sigma: float
+) -> None:
+    draw = random.Random(0)
+    samples = [max(best - median * math.exp(draw.gauss(0, sigma)), 0) for _ in range(200_000)]
+    mean = sum(samples) / len(samples)
+    assert expected_improvement(best, lognormal(median, sigma), CONFIDENCE) == pytest.approx(mean, rel=0.03)
+
+
+def test_memory_that_is_believed_to_be_twice_the_card_almost_never_fits() -> None:
+    over = candidate(make_config(), memory=make_estimate(48 * GIB, 0.2))
+    under = candidate(make_config(), memory=make_estimate(12 * GIB, 0.2))
+    assert fit_probability(over, CONFIDENCE) < 0.001
+    assert fit_probability(under, CONFIDENCE) > 0.999
+    assert fit_probability(candidate(make_config()), CONFIDENCE) == 1.0
+
+
+def test_the_first_trial_of_a_type_is_the_plainest() -> None:
+    plain = make_config()
+    others = [
+        make_config(precision=Precision.BF16),
+        make_config(is_checkpointed=True),
+        make_config(is_compiled=True),
+        make_config(gpu_count=2, parallelism=Parallelism.DDP, accumulation=2),
+        make_config(micro_batch_size=32, accumulation=1),
+    ]
+    choice = choose([candidate(one) for one in [*others, plain]], None, CONFIDENCE, [])
+    assert choice is not None
+    assert choice.config == plain
+
+
+def test_the_second_trial_is_the_same_at_another_micro_batch_size() -> None:
+    larger = make_config(micro_batch_size=32, accumulation=1)
+    other = make_config(precision=Precision.BF16)
+    choice = choose([candidate(other), candidate(larger)], 5.0, CONFIDENCE, [make_config()])
+    assert choice is not None
+    assert choice.config == larger
+
+
+def test_another_gpu_type_needs_no_opening() -> None:
+    tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
+    cheaper = candidate(make_config("T4-16GB"), lognormal(80, 0.1), 0.5)
+    dearer = candidate(make_config("A100-SXM4-40GB"), lognormal(300, 0.1), 0.5)
+    choice = choose([dearer, cheaper], 100.0, CONFIDENCE, tried)
+    assert choice is not None
+    assert choice.config == cheaper.config
+
+
+def test_the_first_trial_is_on_the_type_that_is_cheapest_to_try() -> None:
+    dear, cheap = make_config("A100-SXM4-40GB"), make_config("T4-16GB")
+    choice = choose([candidate(dear, None, 0.5), candidate(cheap, None, 0.1)], None, CONFIDENCE, [])
+    assert choice is not None
+    assert choice.config == cheap
+
+
+def test_a_run_too_small_to_search_for_gets_one_trial() -> None:
+    tried, larger = [make_config()], make_config(micro_batch_size=32, accumulation=1)
+    tiny = [candidate(larger, lognormal(0.10, 0.2), 0.05)]
+    assert choose(tiny, None, CONFIDENCE, []) is not None
+    assert choose(tiny, 0.10, CONFIDENCE, tried) is None
+    worth = worth_of_searching(tiny, 0.10)
+    assert worth is not None
+    assert 0 < worth.saving < worth.price == 0.05
+    assert choose([candidate(larger, lognormal(100.0, 0.2), 0.05)], 100.0, CONFIDENCE, tried) is not None
+    assert choose([candidate(larger, lognormal(0.10, 0.2), None)], 0.10, CONFIDENCE, tried) is not None
+
+
+def test_a_device_without_a_price_must_save_a_share_of_the_run() -> None:
+    tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
+    better = candidate(make_config(precision=Precision.BF16), lognormal(60, 0.1), None)
+    hardly = candidate(make_config(precision=Precision.FP16), lognormal(130, 0.05), None)
+    assert choose([better, hardly], 100.0, CONFIDENCE, tried).config == better.config
+    assert choose([hardly], 100.0, CONFIDENCE, tried) is None
+
+
+def test_then_the_largest_saving_per_dollar_wins() -> None:
+    tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
+    cheap = candidate(make_config(precision=Precision.BF16), lognormal(60, 0.1), 0.5)
+    dear = candidate(make_config(precision=Precision.FP16), lognormal(59, 0.1), 45.0)
+    choice = choose([cheap, dear], 100.0, CONFIDENCE, tried)
+    assert choice is not None
+    assert choice.config == cheap.config
+    assert choice.expected_saving == pytest.approx(40, abs=1)
+
+
+def test_it_stops_when_no_trial_is_worth_its_price() -> None:
+    tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
+    left = [candidate(make_config(precision=Precision.BF16), lognormal(99.0, 0.05), 50.0)]
+    assert choose(left, 100.0, CONFIDENCE, tried) is None
+    worse = [candidate(make_config(precision=Precision.BF16), lognormal(200.0, 0.05), 0.0)]
+    assert choose(worse, 100.0, CONFIDENCE, tried) is None
+
+
+def test_when_nothing_has_run_the_smallest_is_tried() -> None:
+    tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
+    small = candidate(make_config(micro_batch_size=1, accumulation=32), memory=make_estimate(GIB))
+    large = candidate(make_config(micro_batch_size=16, accumulation=2), memory=make_estimate(9 * GIB))
+    choice = choose([large, small], None, CONFIDENCE, tried)
+    assert choice is not None
+    assert choice.config == small.config
+    assert choose([], None, CONFIDENCE, tried) is None
