@@ -19,7 +19,7 @@ from planner.flag_groups import (
     pricing_flags,
     target_flags,
 )
-from planner.target import TargetFlags, check_money
+from planner.target import TargetFlags
 
 app = typer.Typer(
     name="planner",
@@ -127,13 +127,14 @@ def why(
     target: TargetFlags,
     pricing: given.Pricing,
     storage: given.Storage = None,
+    json: given.Json = False,
     *,
     bill: given.BillFlags,
 ) -> None:
     """Say what would have to change for a GPU type to win: price, speed, batch, scaling or memory."""
     from planner.commands import why as command
 
-    output = given.Output(storage=storage, out=Path(), is_json=False)
+    output = given.Output(storage=storage, out=Path(), is_json=json)
     raise typer.Exit(command.run(study, gpu, target, replace(pricing, bill=bill), output))
 
 
@@ -157,13 +158,13 @@ def estimate(
 
 
 @app.command()
-@grouped(pricing=pricing_flags, bill=bill_flags)
+@grouped(target=target_flags, pricing=pricing_flags, bill=bill_flags)
 def launch_files(
     study: given.StudyArgument,
     plan: given.PlanRank = None,
     directory: given.LaunchDirectory = Path("planner-launch"),
-    hour_value: given.HourValue = None,
     *,
+    target: TargetFlags,
     pricing: given.Pricing,
     storage: given.Storage = None,
     bill: given.BillFlags,
@@ -172,8 +173,7 @@ def launch_files(
     from planner.commands import launch_files as command
 
     output = given.Output(storage=storage, out=directory, is_json=False)
-    check_money("--hour-value", hour_value, is_zero_allowed=True)
-    raise typer.Exit(command.run(study, plan, replace(pricing, bill=bill), output, directory, hour_value))
+    raise typer.Exit(command.run(study, plan, target, replace(pricing, bill=bill), output))
 
 
 @app.command()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import planner
 from catalogs.gpus import DeviceKind
+from planner.bill.price_run import Pricer
 from planner.choice.plan import Plan
-from planner.commands.answer import report_of
+from planner.choice.renting import policies_for
+from planner.commands.answer import report_of, retargeted
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.exits import Exit
@@ -19,8 +20,11 @@ from planner.options import Output, Pricing
 from planner.reports import formats
 from planner.reports.labels import configuration, rental
 from planner.reports.report import Report
+from planner.spot.policy import Policy, PolicyOutcome
+from planner.spot.simulation import changeover_reserve_s
 from planner.study.reading import read_study
 from planner.study.storage import default_storage_url
+from planner.target import TargetFlags
 from planner.verify.run_plan import RunPlan, run_plan_of
 from trials.model_file.source import hash_workload, local_files
 from trials.trial import Environment, Workload
@@ -29,28 +33,27 @@ from trials.trial import Environment, Workload
 def run(
     study_name: str,
     plan_rank: int | None,
+    flags: TargetFlags,
     pricing: Pricing,
     output: Output,
-    directory: Path,
-    hour_value_usd: float | None = None,
 ) -> Exit:
     """Price the study again, take the plan of that rank, write the folder and say what is in it."""
     study = read_study(output.storage or default_storage_url(), study_name)
     prices = read_prices(pricing)
-    target = study.target
-    if hour_value_usd is not None:  # it decides which plan has which rank
-        target = replace(target, hour_value_usd=hour_value_usd)
+    target = retargeted(study.target, flags, study.profile, study.workload.path)
     report = report_of(study, target, prices)
     plan = _plan(report, plan_rank)
     sources = _sources(study.workload)
-    run_plan = _run_plan(report, plan, prices)
+    fallback = _fallback(report, plan, prices)
+    run_plan = _run_plan(report, plan, prices, fallback)
     files = launch_files(
         run_plan,
         prices.gpus[plan.offer.gpu],
         sources,
-        _facts(report, plan),
+        (*_facts(report, plan), *(_falling_back(plan, fallback) if fallback else ())),
         has_requirements=_requirements(study.workload).is_file(),
     )
+    directory = output.out
     _write(files, directory, _requirements(study.workload))
     print(f"plan {plan.rank} of study {study.name}: rent {rental(plan)}")
     for note in files.notes:
@@ -84,7 +87,17 @@ def _sources(workload: Workload) -> dict[str, str]:
     }
 
 
-def _run_plan(report: Report, plan: Plan, prices: Prices) -> RunPlan:
+def _fallback(report: Report, plan: Plan, prices: Prices) -> PolicyOutcome | None:
+    """Of a plan on spot that had better fall back to on-demand when the deadline nears; else None."""
+    if plan.spot is None:
+        return None
+    choice = policies_for(plan, prices.admitted, Pricer(report.recommendation.terms))
+    if choice is None or choice.chosen.policy is not Policy.SPOT_WITH_FALLBACK:
+        return None
+    return choice.chosen
+
+
+def _run_plan(report: Report, plan: Plan, prices: Prices, fallback: PolicyOutcome | None) -> RunPlan:
     answer = report.recommendation
     return run_plan_of(
         plan,
@@ -97,6 +110,7 @@ def _run_plan(report: Report, plan: Plan, prices: Prices) -> RunPlan:
         environment=_environment(report, plan),
         planner_version=planner.__version__,
         written_at=datetime.now(UTC),
+        checkpoint_interval_s=(fallback or plan).checkpoint_interval_s,
     )
 
 
@@ -118,6 +132,18 @@ def _facts(report: Report, plan: Plan) -> tuple[str, ...]:
         f"{formats.interval(plan.duration_s, formats.duration)} in all, "
         f"{formats.interval(plan.total_usd, formats.usd)} with the sweep.",
         f"Price as of {formats.day(plan.offer.as_of)}, from {plan.offer.source}.",
+    )
+
+
+def _falling_back(plan: Plan, fallback: PolicyOutcome) -> tuple[str, ...]:
+    """Until when spot may be held, since no launcher changes over for a deadline."""
+    assert plan.spot is not None
+    reserve_s = changeover_reserve_s(plan.spot.job, fallback.checkpoint_interval_s)
+    return (
+        f"Checkpoints every {formats.duration(fallback.checkpoint_interval_s)}, for spot that falls back to "
+        "on-demand when the deadline nears, which suits this run: no launcher does that by itself. As soon "
+        f"as the deadline is no further away than the remaining steps and {formats.duration(reserve_s)} "
+        "more, start the run again on demand; it goes on from its checkpoint.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
 from catalogs.gpus import find_gpu
@@ -12,6 +13,7 @@ from planner.commands.answer import report_of, retargeted
 from planner.commands.prices import read_prices
 from planner.exits import Exit
 from planner.options import Output, Pricing
+from planner.reports import why_to_json
 from planner.reports.why_gpu import why_gpu
 from planner.study.storage import default_storage_url
 from planner.study.store import load_study
@@ -26,5 +28,8 @@ def run(name: str, gpu: str, flags: TargetFlags, pricing: Pricing, output: Outpu
     target = retargeted(study.target, flags, study.profile, study.workload.path)
     answer = report_of(study, target, prices).recommendation
     found = why_not(answer, chip.name, prices.considered, partial(repriced, pricer=Pricer(answer.terms)))
-    print("\n".join(why_gpu(found, answer, chip)))
+    lines = why_gpu(found, answer, chip)
+    if output.is_json:
+        sys.stdout.write(why_to_json.render(found, study.name, lines))
+    print("\n".join(lines), file=sys.stderr if output.is_json else sys.stdout)
     return Exit.NOTHING_FITS if found.plan is None else Exit.PLAN

@@ -102,7 +102,7 @@ def _document(report: Report) -> dict[str, Any]:
         "environments": [environment_json(one) for one in report.environments],
         "trials": [trial_json(one) for one in report.trials],
         "curves": [curve_json(one) for one in report.curves],
-        "plans": [_plan_row(one) for one in answer.plans],
+        "plans": [plan_row(one) for one in answer.plans],
     }
 
 
@@ -140,14 +140,15 @@ def _plan(plan: Plan | None) -> dict[str, Any] | None:
         for one in plan.breakdown.terms
     ]
     return {
-        **_plan_row(plan),
+        **plan_row(plan),
         "breakdown": terms,
         "not_counted": list(plan.bill.not_counted),
         "notes": list(plan.notes),
     }
 
 
-def _plan_row(plan: Plan) -> dict[str, Any]:
+def plan_row(plan: Plan) -> dict[str, Any]:
+    """A plan as a row of ``plans``."""
     return {
         "rank": plan.rank,
         "offer": _offer(plan.offer),
@@ -207,6 +208,7 @@ def _policies(choice: PolicyChoice | None) -> dict[str, Any] | None:
                 "wall_s": estimate_json(one.wall_s),
                 "deadline_missed_fraction": one.miss_probability,
                 "on_demand_fraction": one.on_demand_fraction,
+                "checkpoint_interval_s": one.checkpoint_interval_s,
             }
             for one in choice.compared
         ],

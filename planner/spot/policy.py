@@ -77,6 +77,7 @@ class PolicyOutcome:
     wall_s: Estimate
     miss_probability: float | None  # None without a deadline
     on_demand_fraction: float  # of the hours held
+    checkpoint_interval_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +190,7 @@ def _on_demand(
         wall_s=wall_s,
         miss_probability=None if deadline_s is None else late,
         on_demand_fraction=1.0,
+        checkpoint_interval_s=min(interval_s or job.work_s, job.work_s),
     )
 
 
@@ -211,6 +213,7 @@ def _spot(
         wall_s=times.wall_s,
         miss_probability=times.miss_probability,
         on_demand_fraction=0.0,
+        checkpoint_interval_s=times.interval_s,
     )
 
 
@@ -244,6 +247,7 @@ def _fallback(
         wall_s=_estimate(walls_s, mean_s, 0.05, work_s),
         miss_probability=sum(one > deadline_s for one in walls_s) / len(walls_s),
         on_demand_fraction=on_demand_s / held_s,
+        checkpoint_interval_s=interval_s,
     )
 
 

@@ -118,16 +118,21 @@ def run_on_spot(job: SpotJob, interval_s: float, market: Market, chance: random.
     return progress.result()
 
 
+def changeover_reserve_s(job: SpotJob, interval_s: float) -> float:
+    """Kept in hand before a deadline: two changeovers, each with a restart and what an interval may lose."""
+    return 2 * (job.restart.total_s + interval_s + job.saving.durable_s)
+
+
 def run_with_fallback(
     job: SpotJob, interval_s: float, market: Market, deadline_s: float, chance: random.Random
 ) -> Run:
     """Uniform Progress: spot, and on-demand when the run falls behind the line to ``deadline_s``."""
     progress = _Progress(job, interval_s)
-    changeover_s = job.restart.total_s + interval_s + job.saving.durable_s
+    reserve_s = changeover_reserve_s(job, interval_s)
     slope = job.work_s / deadline_s
     while progress.left_s > 0:
         without_start_s = progress.to_finish_s - progress.start_s
-        safe_until_s = deadline_s - without_start_s - 2 * changeover_s
+        safe_until_s = deadline_s - without_start_s - reserve_s
         spot_s = market.available_at_s(progress.now_s)
         if progress.now_s >= safe_until_s:
             progress.hold_on_demand(progress.to_finish_s)
@@ -139,18 +144,18 @@ def run_with_fallback(
             continue
         behind_at_s = progress.done_s / slope
         if behind_at_s <= progress.now_s:
-            _catch_up(progress, market, slope, changeover_s)
+            _catch_up(progress, market, slope, reserve_s)
         else:
             progress.now_s = min(spot_s, behind_at_s, safe_until_s)
     return progress.result()
 
 
-def _catch_up(progress: _Progress, market: Market, slope: float, changeover_s: float) -> None:
+def _catch_up(progress: _Progress, market: Market, slope: float, reserve_s: float) -> None:
     """On-demand until the run is ahead by two changeovers and there is spot to go to, or until its end."""
     speed = progress.interval_s / (progress.interval_s + progress.job.saving.stall_s)
     lead_s = math.inf
     if speed > slope:
-        missing = (progress.now_s + progress.start_s + 2 * changeover_s) * slope - progress.done_s
+        missing = (progress.now_s + progress.start_s + reserve_s) * slope - progress.done_s
         lead_s = progress.start_s + max(0.0, missing / (speed - slope))
     if lead_s < progress.to_finish_s:
         lead_s = market.available_at_s(progress.now_s + lead_s) - progress.now_s

@@ -84,6 +84,7 @@ def run_plan_of(
     environment: Environment | None,
     planner_version: str,
     written_at: datetime,
+    checkpoint_interval_s: float,
 ) -> RunPlan:
     """The plan with what it rests on. ``environment`` is that of the measurement nearest to it."""
     price = hourly_usd(plan.offer, plan.instance_count)
@@ -110,7 +111,7 @@ def run_plan_of(
         python_version=environment.python if environment else None,
         planner_version=planner_version,
         written_at=written_at,
-        checkpoint_interval_s=round(plan.checkpoint_interval_s, 1),
+        checkpoint_interval_s=round(checkpoint_interval_s, 1),
         is_saved_in_background=plan.saving.stall_s < plan.saving.durable_s,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -186,6 +187,13 @@ def test_the_command_says_why_with_an_exit_code(
 ) -> None:
     assert why("a100 sxm4 80gb") == Exit.PLAN
     assert "Price: it wins at" in capsys.readouterr().out
+    assert why("a100 sxm4 80gb", "--json") == Exit.PLAN
+    told = capsys.readouterr()
+    document = json.loads(told.out)
+    assert (document["device"], document["is_winner"], document["schema_version"]) == (A100.name, False, 1)
+    assert document["plan"]["offer"]["device"] == A100.name
+    assert document["wins_at_price_usd_per_hour"] < document["plan"]["price_usd_per_hour"]
+    assert document["explanation"] == told.err.splitlines()
     assert why("RTX-4080-16GB") == Exit.NOTHING_FITS
     assert "RTX-4080-16GB carries no plan." in capsys.readouterr().out
     assert why("H100") == Exit.BAD_INPUT

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from catalogs.gpus import load_gpus
+from catalogs.offers import Pricing as Offered
 from planner.codec import from_json, to_json
 from planner.commands import launch_files, verify
 from planner.commands.remeasure import looks_of
@@ -22,6 +23,7 @@ from planner.options import Output, Pricing
 from planner.reports.formats import duration, usd
 from planner.search.search import distributions, params_of
 from planner.study.store import open_study
+from planner.target import TargetFlags
 from planner.verify.evidence import Look
 from planner.verify.run_plan import RunPlan, load_run_plan
 from tests.builders import make_config, make_environment, make_measurement, make_profile, make_target
@@ -76,7 +78,8 @@ class Desk:
 
     def launch(self, rank: int = 1) -> Path:
         folder = self.folder / "launch"
-        assert launch_files.run("linear", rank, self.pricing(), self.output(), folder) is Exit.PLAN
+        output = replace(self.output(), out=folder)
+        assert launch_files.run("linear", rank, TargetFlags(), self.pricing(), output) is Exit.PLAN
         return folder
 
     def verify(self, price: float = 0.72, *, is_json: bool = False, **changes: Any) -> Exit:
@@ -124,8 +127,8 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def test_ranks_are_those_of_a_report_with_the_same_value_of_an_hour(desk: Desk) -> None:
     cheapest = load_run_plan(desk.launch() / "plan.json")
     folder = desk.folder / "fast"
-    code = launch_files.run("linear", 1, desk.pricing(), desk.output(), folder, hour_value_usd=1000.0)
-    assert code is Exit.PLAN
+    flags, output = TargetFlags(hour_value_usd=1000.0), replace(desk.output(), out=folder)
+    assert launch_files.run("linear", 1, flags, desk.pricing(), output) is Exit.PLAN
     fastest = load_run_plan(folder / "plan.json")
     assert fastest.rank == cheapest.rank == 1
     assert fastest.duration_s.expected < cheapest.duration_s.expected
@@ -156,6 +159,26 @@ def test_a_plan_becomes_a_folder(desk: Desk, capsys: pytest.CaptureFixture[str])
         f"written: {folder}/ (LAUNCH.md, model/linear.py, model/parts.py"
     )
     assert "mind: data files that the model file reads are not copied here" in said.err
+
+
+def test_spot_that_should_fall_back_saves_at_the_interval_of_falling_back(desk: Desk) -> None:
+    """An interruption every two hours: a near deadline is kept by saving more often, a far one by itself."""
+    table = desk.folder / "spot.csv"
+    header, on_demand, spot = CATALOG.format(price=0.72).strip().splitlines()
+    table.write_text(f"{header},interruption_rate_per_hour\n{on_demand},\n{spot},0.5\n")
+    pricing = replace(desk.pricing(), catalog=table, is_spot=None)
+    intervals_s = []
+    for deadline_h, is_falling_back in ((0.6, True), (40.0, False)):
+        output = replace(desk.output(), out=desk.folder / f"by-{deadline_h}")
+        flags = TargetFlags(deadline_s=deadline_h * 3600)
+        assert launch_files.run("linear", 1, flags, pricing, output) is Exit.PLAN
+        run = load_run_plan(output.out / "plan.json")
+        assert run.offer.pricing is Offered.SPOT
+        says = (output.out / "LAUNCH.md").read_text()
+        assert ("falls back to on-demand when the deadline nears" in says) is is_falling_back
+        assert f"SAVE_EVERY_S = {run.checkpoint_interval_s}" in (output.out / "train.py").read_text()
+        intervals_s.append(run.checkpoint_interval_s)
+    assert intervals_s[0] < intervals_s[1]
 
 
 def test_what_an_earlier_plan_left_is_not_launched_by_mistake(desk: Desk) -> None:

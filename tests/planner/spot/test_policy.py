@@ -142,6 +142,7 @@ def test_none_in_time_takes_the_least_late() -> None:
             wall_s=make_estimate(1.0),
             miss_probability=miss,
             on_demand_fraction=0.0,
+            checkpoint_interval_s=600.0,
         )
 
     choice = choose_policy([outcome(Policy.SPOT, 10, 0.9), outcome(Policy.ON_DEMAND, 30, 0.4)])
