@@ -57,28 +57,37 @@ def usd_per_hour(amount: float) -> str:
     return f"{usd(amount)}/h" if amount >= 1 else f"${amount:.3f}/h"
 
 
-def usd_terms(amounts: Sequence[float], total: float) -> tuple[list[str], str]:
-    """Terms and their total in one unit, rounded so that the shown terms add up to the shown total.
+def usd_terms(amounts: Sequence[float], total: float) -> list[str]:
+    """Terms of ``total`` in its unit (`usd_part`), rounded so that they add up to it as it is shown.
 
     Largest remainder method: each term is rounded down, and the units still missing go to the terms that
     lost most.
     """
-    digits = 4 if total < 1 else 2 if total < _WHOLE_USD else 0
-    unit = 10.0**-digits
-    units = [amount / unit for amount in amounts]
+    per_usd = 10.0 ** _digits_of(total)
+    units = [amount * per_usd for amount in amounts]
     shown = [math.floor(one + _SLACK) for one in units]
-    missing = round(total / unit) - sum(shown)
+    missing = round(total * per_usd) - sum(shown)
     by_loss = sorted(range(len(units)), key=lambda index: shown[index] - units[index])
     for index in by_loss[:missing]:
         shown[index] += 1
-    return [f"${one * unit:,.{digits}f}" for one in shown], f"${round(total / unit) * unit:,.{digits}f}"
+    return [usd_part(one / per_usd, total) for one in shown]
+
+
+def usd_part(amount: float, total: float) -> str:
+    """A part of ``total``, or all of it, with as many digits as suit the whole."""
+    digits = _digits_of(total)
+    return f"${round(amount * 10.0**digits) / 10.0**digits:,.{digits}f}"
+
+
+def _digits_of(total_usd: float) -> int:
+    return 4 if total_usd < 1 else 2 if total_usd < _WHOLE_USD else 0
 
 
 def duration(seconds: float | None) -> str:
     """Milliseconds to days, in the unit a person would use."""
     if seconds is None:
         return UNKNOWN
-    if seconds < 1:
+    if 0 < seconds < 1:
         return f"{significant(seconds * 1000, 3)} ms"
     if seconds < MINUTE_S:
         return f"{significant(seconds, 3)} s"

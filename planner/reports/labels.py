@@ -6,6 +6,7 @@ from catalogs.gpus import DeviceKind
 from catalogs.offers import Pricing
 from planner.choice.plan import Plan
 from planner.reports import formats
+from planner.target import Target
 from trials.trial import Failure, Outcome, Parallelism, TrialConfig
 
 _PARALLELISM_WORDS = {Parallelism.SINGLE: "", Parallelism.DDP: "DDP", Parallelism.FSDP2: "FSDP2"}
@@ -44,6 +45,11 @@ def offer(plan: Plan) -> str:
         f"{plan.instance_count} instances" if plan.instance_count > 1 else "",
     )
     return ", ".join(one for one in parts if one)
+
+
+def with_waiting(plan: Plan, target: Target) -> tuple[str, ...]:
+    """The sum that plans are ranked by where an hour of waiting has a value: one cell, or none."""
+    return (formats.usd(plan.weighed_usd.expected),) if target.hour_value_usd else ()
 
 
 def basis(plan: Plan) -> str:

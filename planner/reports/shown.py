@@ -36,22 +36,35 @@ class BillRow:
     formula: str
 
 
-def bill_rows(plan: Plan) -> tuple[tuple[BillRow, ...], str]:
-    """Terms whose shown amounts add up to the shown total, and that total."""
+def bill_rows(plan: Plan) -> tuple[tuple[BillRow, ...], BillRow]:
+    """Terms whose shown amounts add up to the shown total, and that total.
+
+    What started blocks add is most where the run is shortest: an interval has its lesser end first, whichever
+    end of the run's it belongs to, and is left out where it is no wider than what is shown.
+    """
+    total = plan.breakdown.total_usd
+
+    def between(one_end_usd: float, other_end_usd: float) -> str:
+        low, high = (formats.usd_part(one, total.expected) for one in sorted((one_end_usd, other_end_usd)))
+        return "" if low == high else f"{low} to {high}"
+
     terms = plan.breakdown.terms
-    amounts, total = formats.usd_terms([one.expected_usd for one in terms], plan.breakdown.total_usd.expected)
+    amounts = formats.usd_terms([one.expected_usd for one in terms], total.expected)
     rows = tuple(
         BillRow(
             name=term.name,
             amount=amount,
-            interval=formats.usd(term.low_usd)
-            if term.low_usd == term.high_usd
-            else f"{formats.usd(term.low_usd)} to {formats.usd(term.high_usd)}",
+            interval=between(term.low_usd, term.high_usd),
             formula=term.formula,
         )
         for term, amount in zip(terms, amounts, strict=True)
     )
-    return rows, total
+    return rows, BillRow(
+        name="total",
+        amount=formats.usd_part(total.expected, total.expected),
+        interval=between(total.low, total.high),
+        formula="",
+    )
 
 
 def not_counted(plan: Plan) -> str:

@@ -60,7 +60,9 @@ def _firmness(report: Report) -> tuple[str, ...]:
 
 def _plans(report: Report) -> tuple[str, ...]:
     answer = report.recommendation
-    head = ("#", "Devices", "Offer", "Time", "Cost", formats.percent(answer.confidence), "Speed is", "Limits")
+    waiting = ("With waiting",) if answer.target.hour_value_usd else ()
+    level = formats.percent(answer.confidence)
+    head = ("#", "Devices", "Offer", "Time", "Cost", level, *waiting, "Speed is", "Limits")
     rows = [
         (
             str(plan.rank),
@@ -69,6 +71,7 @@ def _plans(report: Report) -> tuple[str, ...]:
             formats.duration(plan.duration_s.expected),
             formats.usd(plan.cost_usd.expected),
             formats.span(plan.cost_usd, formats.usd),
+            *labels.with_waiting(plan, answer.target),
             labels.basis(plan),
             f"{labels.fit(plan)}{', tie' if plan.is_tied_with_best else ''}",
         )
@@ -84,7 +87,7 @@ def _breakdown(plan: Plan) -> tuple[str, ...]:
         "## What the cost is made of",
         _table(
             ("Term", "Expected", "Interval", "How"),
-            [*cells, ("**total**", f"**{total}**", formats.interval(plan.total_usd, formats.usd), "")],
+            [*cells, ("**total**", f"**{total.amount}**", total.interval, "")],
         ),
         _text(not_counted(plan)),
     )

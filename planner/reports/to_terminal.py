@@ -121,6 +121,8 @@ def _plan_table(report: Report) -> Table:
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("cost", justify="right", no_wrap=True)
     table.add_column(formats.percent(answer.confidence), no_wrap=True)
+    if answer.target.hour_value_usd:
+        table.add_column("+ waiting", justify="right", no_wrap=True)
     table.add_column("speed is", no_wrap=True)
     if has_limits:
         table.add_column("limits")
@@ -133,6 +135,7 @@ def _plan_table(report: Report) -> Table:
             formats.duration(plan.duration_s.expected),
             formats.usd(plan.cost_usd.expected),
             formats.span(plan.cost_usd, formats.usd),
+            *labels.with_waiting(plan, answer.target),
             labels.basis(plan),
             *((labels.fit(plan),) if has_limits else ()),
         )
@@ -157,10 +160,9 @@ def _print_bill(report: Report, plan: Plan, console: Console) -> None:
     table.add_column(formats.percent(report.recommendation.confidence), no_wrap=True)
     table.add_column("how", overflow="fold")
     rows, total = bill_rows(plan)
-    for row in rows:
-        table.add_row(*(Text(one) for one in (row.name, row.amount, row.interval, row.formula)))
-    total_interval = formats.interval(plan.total_usd, formats.usd)
-    table.add_row(*(Text(one) for one in ("total", total, total_interval, "")), style="bold")
+    for row in (*rows, total):
+        cells = (Text(one) for one in (row.name, row.amount, row.interval, row.formula))
+        table.add_row(*cells, style="bold" if row is total else "")
     console.print(table)
     if not_counted(plan):
         console.print(Text(not_counted(plan), style="dim"))

@@ -8,6 +8,7 @@ from typing import Any
 
 from catalogs.gpus import Gpu
 from catalogs.offers import Offer
+from planner.bill.parameters import Stated
 from planner.choice.recommend import recommend
 from planner.choice.space import Exclusion
 from planner.reports.report import Report, SweepSummary, TrialRecord
@@ -49,6 +50,7 @@ def make_report(
     estimator: FakeEstimator | None = None,
     target: Target | None = None,
     today: date = TODAY,
+    stated: Stated | None = None,
     **changes: Any,
 ) -> Report:
     """A sweep on one L4 of a run of 36,000 steps: bf16 takes 0.5 s a step, which was measured."""
@@ -67,7 +69,7 @@ def make_report(
         estimator=estimator or FakeEstimator(step_s=seconds, spread=0.2, measured=(make_config(), BF16)),
         configs_for=configs,
         today=today,
-        stated=make_stated(),
+        stated=stated or make_stated(),
         sweep_usd=0.012,
     )
     figures: dict[str, Any] = {

@@ -116,8 +116,8 @@ def test_dates() -> None:
 
 @given(st.lists(st.floats(0.0, 900.0), min_size=1, max_size=8))
 def test_shown_terms_add_up_to_the_shown_total(amounts: list[float]) -> None:
-    shown, total = formats.usd_terms(amounts, sum(amounts))
     total_usd = sum(amounts)
+    shown, total = formats.usd_terms(amounts, total_usd), formats.usd_part(total_usd, total_usd)
     unit = 1e-4 if total_usd < 1 else 0.01 if total_usd < 1000 else 1.0
     units = [round(float(one.strip("$").replace(",", "")) / unit) for one in shown]
     whole = round(float(total.strip("$").replace(",", "")) / unit)
