@@ -4,14 +4,13 @@ Run: python -m benchmarks.spot.replay [DATA] [--runs 600]    (DATA: the folder w
 
 Prints, for runs on one to sixteen instances, the expected billed time against the mean of replays, with the
 rate taken from the whole record and with the rate of its first half held against its second; what the chosen
-interval costs beyond the best of a grid; and how often intervals made in one window hold in another.
+interval costs beyond the best of a grid; and what the policies were said to cost, against what they did.
 "Own slot" is one instance that waits for its own replacement; "pool" is any so many of those that are up.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import random
 import statistics
 from collections.abc import Iterable
@@ -26,12 +25,10 @@ from catalogs.offers import Offer, Pricing
 from planner.estimate.values import Basis, Estimate
 from planner.spot.history import replacement_wait_s
 from planner.spot.interval import best_interval_s
-from planner.spot.job import Restart, Saving, SpotJob
-from planner.spot.outcome import with_waits
+from planner.spot.job import WAIT_S, Restart, Saving, SpotJob
 from planner.spot.policy import Policy, compare_policies, fallback_interval_s
 from planner.spot.segments import means
 from planner.spot.simulation import Run, run_on_spot, run_with_fallback
-from planner.spot.spread import held_spread, quantile_s, spread_of, wall_spread
 
 HOUR_S = 3600.0
 POOL_TARGET = 32
@@ -52,6 +49,14 @@ class Case:
         """For the table."""
         where = "own slot" if self.is_slot else f"pool of {self.instance_count}"
         return f"{where}, {self.work_s / HOUR_S:g} h of work"
+
+
+def record_in(data: Path) -> Path:
+    """The record below a folder of public data; ends the program where it is not there."""
+    path = data / "spot" / "p3trace.csv"
+    if not path.exists():
+        raise SystemExit(f"{path}: not there; give the folder that has spot/p3trace.csv (JF-D/Parcae)")
+    return path
 
 
 def job_in(pool: Pool, case: Case) -> SpotJob:
@@ -122,31 +127,22 @@ def print_intervals(pool: Pool, cases: list[Case], runs: int) -> None:
         )
 
 
-def coverage(known: Pool, played: Pool, case: Case, runs: int) -> tuple[float, float, float]:
-    """Share of replays within 90% intervals: billed, wall with the waits as known, wall as we state it."""
-    job = job_in(known, case)
-    interval_s = best_interval_s(job)
-    held = held_spread(job, interval_s)
-    plain = wall_spread(job, interval_s)
-    stated = spread_of(with_waits(((1.0, job),)), interval_s)
-    found = replays(played, case, job, interval_s, runs)
-    walls = [one.wall_s for one in found]
-    shares = []
-    for spreads, values in ((held, held_s(found)), (plain, walls), (stated, walls)):
-        low_s, high_s = quantile_s(spreads, 0.05), quantile_s(spreads, 0.95)
-        shares.append(sum(low_s <= one <= high_s for one in values) / len(values))
-    return shares[0], shares[1], shares[2]
+def print_policies(known: Pool, played: Pool, wait_s: float | None, runs: int) -> None:
+    """Spot alone and with fall-back, at a third of the on-demand price: what was said and what came.
 
-
-def print_policies(known: Pool, played: Pool, runs: int) -> None:
-    """Spot alone and with fall-back, at a third of the on-demand price: what was said and what came."""
+    ``wait_s`` is the mean wait that is reckoned with; that of ``known`` where None.
+    """
     on_demand_usd, spot_usd, work_h = 3.0, 1.0, 6.0
     case = Case(instance_count=1, work_s=work_h * HOUR_S, is_slot=True)
     job = job_in(known, case)
+    job = job if wait_s is None else replace(job, wait_s=wait_s)
     work = Estimate(low=job.work_s, expected=job.work_s, high=job.work_s, basis=Basis.MEASURED)
     dear = offer(Pricing.ON_DEMAND, on_demand_usd)
     cheap = offer(Pricing.SPOT, spot_usd)
-    print(f"\nown slot, {work_h:g} h of work, spot at a third of the price; first half for the second")
+    print(
+        f"\nown slot, {work_h:g} h of work, spot at a third of the price; first half for the second, "
+        f"waits of {job.wait_s / 60:.0f} min"
+    )
     for deadline_h in (7.0, 8.0, 10.0, 14.0, 20.0):
         deadline_s = deadline_h * HOUR_S
         said = compare_policies(job, work, 1, on_demand=dear, spot=cheap, deadline_s=deadline_s)
@@ -194,35 +190,13 @@ def offer(pricing: Pricing, price_usd_per_hour: float) -> Offer:
     )
 
 
-def print_coverage(path: Path, works_h: tuple[float, ...], runs: int) -> None:
-    """Coverage of intervals that are made in one window and held against another."""
-    later: list[tuple[float, float, float]] = []
-    earlier: list[tuple[float, float, float]] = []
-    for parts in (2, 3, 4):
-        pools = [read_pool(path, index / parts, (index + 1) / parts) for index in range(parts)]
-        for known, played in itertools.permutations(range(parts), 2):
-            for work_h in works_h:
-                case = Case(instance_count=1, work_s=work_h * HOUR_S, is_slot=True)
-                found = coverage(pools[known], pools[played], case, runs)
-                (later if played > known else earlier).append(found)
-    print("\n90% intervals made in one window (half, third, quarter), held against replays in another")
-    for name, rows in (("a later window", later), ("any window", later + earlier)):
-        billed, plain, stated = (statistics.fmean(column) for column in zip(*rows, strict=True))
-        print(f"{name:16} billed {billed:4.0%}   wall, wait as it was {plain:4.0%}   stated {stated:4.0%}")
-    print(
-        f"{'worst pair':16} {'':11}   {'':23}   wall as stated {min(row[2] for row in later + earlier):4.0%}"
-    )
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=default_data())
     parser.add_argument("--runs", type=int, default=600)
     arguments = parser.parse_args()
-    path = arguments.data / "spot" / "p3trace.csv"
-    if not path.exists():
-        raise SystemExit(f"{path}: not there; give the folder that has spot/p3trace.csv (JF-D/Parcae)")
+    path = record_in(arguments.data)
     pool, first, second = read_pool(path), read_pool(path, 0.0, 0.5), read_pool(path, 0.5, 1.0)
     cases = [Case(instance_count=1, work_s=hours * HOUR_S, is_slot=True) for hours in (1, 3, 6)]
     cases += [
@@ -230,8 +204,8 @@ def main() -> None:
     ]
     print_billed(pool, first, second, cases, arguments.runs)
     print_intervals(pool, cases, arguments.runs)
-    print_policies(first, second, arguments.runs)
-    print_coverage(path, (1.0, 3.0, 6.0), arguments.runs // 3)
+    for wait_s in (None, WAIT_S):
+        print_policies(first, second, wait_s, arguments.runs)
 
 
 if __name__ == "__main__":

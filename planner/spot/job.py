@@ -20,7 +20,7 @@ in its second). Providers publish nothing."""
 WAIT_FACTOR = 6.0
 """The mean wait may turn out this much shorter or longer, as 5th and 95th percentile. Chosen on that record:
 90% intervals for a later window, made from an earlier one, then hold 93% of the replayed runs; without, 69%
-(`python -m benchmarks.spot.replay`)."""
+(`python -m benchmarks.spot.coverage`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
