@@ -1,13 +1,10 @@
 """`planner verify` on runs whose truth is known: how often it cries wolf, how soon it sees a slowdown.
 
-    python -m benchmarks.verify [--runs 20]     # computed runs: a few seconds
-    python -m benchmarks.verify --real          # real training steps in this process: three minutes
+    python -m benchmarks.verify [--runs 20]
 
-Computed runs have looks of five seconds, as real ones do, at half a second a step; a plan states it within
-5%, and the run's own level lies within 4%. Their noise is drawn, or taken from the step times that real
-trials recorded (benchmarks/recordings), each series whole, in random order, over its own median. Real runs
-train a small model on the CPU of a machine that does nothing else; so that twenty fit into minutes, a look is
-a tenth of a second, which makes it noisier than one of five seconds. The slowdown is slept.
+Runs have looks of five seconds, as real ones do, at half a second a step; a plan states it within 5%, and the
+run's own level lies within 4%. Their noise is drawn, or taken from the step times that real trials recorded
+(benchmarks/recordings), each series whole, in random order, over its own median.
 """
 
 from __future__ import annotations
@@ -15,9 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -38,7 +33,6 @@ SANE_HOURS = 2
 PATIENCE_MINUTES = 10
 LATE_MINUTES = 60
 ALARMS = frozenset({Finding.SLOWER, Finding.FASTER, Finding.SLOWED})
-REAL_LOOK_S, REAL_LOOKS = 0.1, 60
 
 Noise = Callable[[random.Random], Iterator[float]]
 
@@ -157,7 +151,7 @@ def minutes_to_alarm(steps: Iterator[float], minutes: float) -> float | None:
     return None
 
 
-def print_computed(name: str, noise: Noise, runs: int) -> None:
+def print_noise(name: str, noise: Noise, runs: int) -> None:
     """False alarms, and how soon slowdowns of several sizes are seen."""
     false_alarms = 0
     for seed in range(runs):
@@ -184,89 +178,18 @@ def print_computed(name: str, noise: Noise, runs: int) -> None:
         print(f"{'':28} {slowdown - 1:4.0%} slower {when:14}: caught in {len(found)} of {runs}; {soon}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RealRun:
-    """What came of a real run."""
-
-    stated_s: float
-    look_count: int
-    finding: Finding
-
-
-def real_run(slowdown: float, seed: int) -> RealRun:
-    """Measure a step as a trial would, then train on and watch."""
-    import torch
-
-    torch.manual_seed(seed)
-    torch.set_num_threads(1)
-    model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 256))
-    optimizer = torch.optim.AdamW(model.parameters())
-    batch = torch.randn(64, 256)
-
-    def step() -> float:
-        begun_s = time.perf_counter()
-        model(batch).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        elapsed_s = time.perf_counter() - begun_s
-        if slowdown > 1 and stated_s:
-            time.sleep((slowdown - 1) * elapsed_s)
-        return time.perf_counter() - begun_s
-
-    stated_s = 0.0
-    for _ in range(50):
-        step()
-    stated_s = statistics.median([step() for _ in range(500)])
-    evidence = Evidence(plan(stated_s))
-    done = count = 0
-    while count < REAL_LOOKS and evidence.finding not in ALARMS:
-        begun_s, times_s = time.perf_counter(), []
-        while time.perf_counter() - begun_s < REAL_LOOK_S:
-            times_s.append(step())
-        done, count = done + len(times_s), count + 1
-        evidence.add(
-            Look(
-                begun_at_s=0.0,
-                at_s=time.perf_counter(),
-                step=done,
-                step_count=len(times_s),
-                step_time_s=statistics.median(times_s),
-            )
-        )
-    return RealRun(stated_s=stated_s, look_count=count, finding=evidence.finding)
-
-
-def print_real(runs: int) -> None:
-    """Twenty runs as they are, twenty a fifth slower than their plan."""
-    for slowdown in (1.0, 1.2):
-        found = [real_run(slowdown, seed) for seed in range(runs)]
-        alarms = [one for one in found if one.finding in ALARMS]
-        findings = ", ".join(f"{one.finding} ({one.look_count} looks)" for one in alarms[:5])
-        print(
-            f"real, {slowdown - 1:3.0%} slower: {len(alarms)} of {runs} with an alarm within {REAL_LOOKS} "
-            f"looks{f': {findings} ...' if alarms else ''}"
-        )
-        if slowdown > 1 and alarms:
-            counts = [one.look_count for one in alarms]
-            print(f"  looks until it was seen: median {statistics.median(counts):.0f}, last {max(counts)}")
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--real", action="store_true")
     arguments = parser.parse_args()
-    if arguments.real:
-        print_real(arguments.runs)
-        return
     folder = Path(__file__).parent / "recordings"
     for name, noise in (
         ("independent noise", gaussian),
         ("drift, heavy tail and stalls", stalling),
         ("recorded in real trials", recorded(folder)),
     ):
-        print_computed(name, noise, arguments.runs)
+        print_noise(name, noise, arguments.runs)
 
 
 if __name__ == "__main__":

@@ -139,8 +139,11 @@ def bill_flags(
     evaluation_minutes: given.EvaluationMinutes = 0.0,
     data_gib: given.DataGib = None,
     data_from: given.DataFrom = None,
+    egress_price: given.EgressPrice = None,
     storage_price: given.StoragePrice = None,
     checkpoint_gib_per_s: given.CheckpointGibPerS = None,
+    checkpoint_minutes: given.CheckpointMinutes = 60.0,
+    spot_wait_minutes: given.SpotWaitMinutes = 30.0,
     interruptions_per_hour: given.InterruptionsPerHour = None,
     grid_g_per_kwh: given.GridGPerKwh = None,
 ) -> given.BillFlags:
@@ -150,8 +153,11 @@ def bill_flags(
         evaluation_minutes=evaluation_minutes,
         data_gib=data_gib,
         data_from=data_from,
+        egress_price=egress_price,
         storage_price=storage_price,
         checkpoint_gib_per_s=checkpoint_gib_per_s,
+        checkpoint_minutes=checkpoint_minutes,
+        spot_wait_minutes=spot_wait_minutes,
         interruptions_per_hour=interruptions_per_hour,
         grid_g_per_kwh=grid_g_per_kwh,
     )

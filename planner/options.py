@@ -32,8 +32,11 @@ class BillFlags:
     evaluation_minutes: float = 0.0
     data_gib: float | None = None
     data_from: str | None = None
+    egress_price: float | None = None
     storage_price: float | None = None
     checkpoint_gib_per_s: float | None = None
+    checkpoint_minutes: float = 60.0
+    spot_wait_minutes: float = 30.0
     interruptions_per_hour: float | None = None
     grid_g_per_kwh: float | None = None
 
@@ -130,6 +133,14 @@ DataFrom = Annotated[
         rich_help_panel=_BILL,
     ),
 ]
+EgressPrice = Annotated[
+    float | None,
+    typer.Option(
+        help="US dollars per GiB, for each time that the data set is fetched.",
+        show_default="that of --data-from",
+        rich_help_panel=_BILL,
+    ),
+]
 StoragePrice = Annotated[
     float | None,
     typer.Option(
@@ -145,6 +156,17 @@ CheckpointGibPerS = Annotated[
         show_default="as measured, else 0.5",
         rich_help_panel=_BILL,
     ),
+]
+CheckpointMinutes = Annotated[
+    float,
+    typer.Option(
+        help="Between two checkpoints on demand; on spot the interval follows from the interruptions.",
+        rich_help_panel=_BILL,
+    ),
+]
+SpotWaitMinutes = Annotated[
+    float,
+    typer.Option(help="Until spot capacity is found again, on average.", rich_help_panel=_BILL),
 ]
 InterruptionsPerHour = Annotated[
     float | None,

@@ -174,15 +174,23 @@ def _charged(*terms: CostTerm) -> tuple[CostTerm, ...]:
 
 
 def _transfer_term(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]) -> CostTerm | None:
-    price = _egress_price(offer, parameters, egress)
-    if price is None or parameters.data_bytes is None:
+    if parameters.data_bytes is None:
         return None
-    usd = price.usd(round(parameters.data_bytes * parameters.transfer_count))
+    size_bytes = round(parameters.data_bytes * parameters.transfer_count)
+    times = f" x {parameters.transfer_count:.2f} starts" if parameters.transfer_count != 1 else ""
+    stated = parameters.egress_usd_per_gib
+    if stated is not None:
+        usd, price_text = size_bytes / GIB * stated, f"{stated:g} USD per GiB; price: stated by you"
+    else:
+        price = _egress_price(offer, parameters, egress)
+        if price is None:
+            return None
+        usd = price.usd(size_bytes)
+        way = f"{price.provider} to {price.destination}"
+        price_text = f"egress price of {way}, less the free allowance; {price.source}"
     if usd == 0:
         return None
-    times = f" x {parameters.transfer_count:.2f} starts" if parameters.transfer_count != 1 else ""
-    formula = f"size of the data set{times} x egress price of {price.provider} to {price.destination}"
-    return _fixed_term("data transfer", usd, f"{formula}, less the free allowance; {price.source}")
+    return _fixed_term("data transfer", usd, f"size of the data set{times} x {price_text}")
 
 
 def _storage_terms(held_s: Estimate, parameters: AllIn) -> list[CostTerm]:
@@ -208,7 +216,11 @@ def _not_counted(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice])
     missing = []
     if parameters.data_bytes is None:
         missing.append("data set: its size is not known, so neither transfer nor storage is charged")
-    elif parameters.data_provider and _egress_price(offer, parameters, egress) is None:
+    elif (
+        parameters.data_provider
+        and parameters.egress_usd_per_gib is None
+        and _egress_price(offer, parameters, egress) is None
+    ):
         missing.append(
             f"data transfer: no egress price of {parameters.data_provider} "
             f"to {_destination(offer, parameters)} is known"

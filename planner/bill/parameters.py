@@ -7,15 +7,19 @@ from dataclasses import dataclass, field
 
 from planner.cost import PROVISIONING_S
 from planner.errors import PlannerError
+from planner.spot.job import WAIT_S
 
 STORAGE_USD_PER_GIB_MONTH = 0.023
 """S3 Standard in us-east-1, first 50 TB (aws.amazon.com/s3/pricing, 2026); others ask 0.015 (Cloudflare R2,
 Nebius) to 0.06 (CoreWeave, hot)."""
 
+ON_DEMAND_SAVE_INTERVAL_S = 3600.0
+"""Between two checkpoints on demand: no provider takes the instance away, but machines and programs fail."""
+
 _NOT_NEGATIVE = (
     *("provisioning_s", "set_up_s", "start_up_s", "compile_s", "evaluation_s", "checkpoint_stall_s"),
     *("data_bytes", "transfer_count", "checkpoint_bytes", "checkpoints_kept"),
-    *("storage_usd_per_gib_month", "sweep_usd"),
+    *("storage_usd_per_gib_month", "egress_usd_per_gib", "sweep_usd"),
 )
 
 
@@ -37,6 +41,7 @@ class AllIn:
     data_bytes: int | None = None  # of the data set; None: unknown, transfer and storage are not charged
     data_provider: str | None = None  # where it lies; None: downloading it costs nobody anything
     data_region: str | None = None
+    egress_usd_per_gib: float | None = None  # None: the provider's price for the way
     transfer_count: float = 1.0  # how often it is fetched: every start of the instances fetches it again
     checkpoint_source: str = "stated by you"  # where stall and size come from
     checkpoint_bytes: int | None = None  # of one checkpoint; None: unknown, its storage is not charged
@@ -79,4 +84,6 @@ class Stated:
     all_in: AllIn = field(default_factory=AllIn)
     interruptions_per_hour: float | None = None  # of one spot instance, where the catalog does not know
     checkpoint_bytes_per_s: float | None = None  # None: as measured in a trial, else assumed
+    save_interval_s: float = ON_DEMAND_SAVE_INTERVAL_S  # where nothing is known to interrupt
+    spot_wait_s: float = WAIT_S  # mean, until spot capacity is found again
     grid_g_per_kwh: float | None = None  # CO2 equivalent where the instances stand

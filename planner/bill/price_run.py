@@ -17,14 +17,11 @@ from planner.bill.overheads import CheckpointTimes, checkpoint_times, power_w, s
 from planner.bill.parameters import AllIn, Stated
 from planner.cost import training_s, with_waiting
 from planner.estimate.values import Estimate
-from planner.spot.job import WAIT_S, Restart, Saving, SpotJob, gang_rate_per_s
+from planner.spot.job import Restart, Saving, SpotJob, gang_rate_per_s
 from planner.spot.outcome import SpotTimes, best_saving, mean_times, spot_outcome, spot_times
 from planner.target import Target
 from trials.profile import WorkloadProfile
 from trials.trial import Measurement, TrialConfig
-
-ON_DEMAND_SAVE_INTERVAL_S = 3600.0
-"""Between two checkpoints on demand: no provider takes the instance away, but machines and programs fail."""
 
 BIN_COUNT = 1024
 """Of the distributions of spot runs: a thousandth of their reach is fine enough to price by."""
@@ -135,18 +132,18 @@ class Pricer:
         parameters = replace(
             self._parameters_of(config),
             checkpoint_stall_s=saving.stall_s,
-            checkpoint_interval_s=ON_DEMAND_SAVE_INTERVAL_S,
+            checkpoint_interval_s=self.terms.stated.save_interval_s,
         )
         bill = all_in_bill(offer, instance_count, steps_s, parameters, self.terms.egress)
         spot = None
         if is_spot:
             work_s = _plus(steps_s, parameters.evaluation_s)
-            spot = SpotRun(job=_job(work_s, parameters, checkpoint, 0.0), work_s=work_s)
+            spot = SpotRun(job=self._job(work_s, parameters, checkpoint, 0.0), work_s=work_s)
         return PricedRun(
             bill=bill,
             held_s=bill.held_s,
             duration_s=bill.held_s,
-            checkpoint_interval_s=ON_DEMAND_SAVE_INTERVAL_S,
+            checkpoint_interval_s=self.terms.stated.save_interval_s,
             saving=saving,
             spot=spot,
             energy=self._energy(offer, instance_count, config, bill.held_s),
@@ -159,7 +156,7 @@ class Pricer:
         work_s = _plus(steps_s, parameters.evaluation_s)
         rate_per_s = gang_rate_per_s(rate_per_hour, instance_count)
         checkpoint = self._checkpoint_of(config)
-        job = _job(work_s, parameters, checkpoint, rate_per_s)
+        job = self._job(work_s, parameters, checkpoint, rate_per_s)
         job = replace(job, saving=self._saving(job, checkpoint))
         times = self._times_of(job, work_s)
         if times is None:
@@ -246,6 +243,23 @@ class Pricer:
             )
         return self._times[key]
 
+    def _job(
+        self, work_s: Estimate, parameters: AllIn, checkpoint: CheckpointTimes, rate_per_s: float
+    ) -> SpotJob:
+        return SpotJob(
+            work_s=work_s.expected,
+            restart=Restart(
+                provisioning_s=parameters.provisioning_s,
+                set_up_s=parameters.set_up_s,
+                start_up_s=parameters.start_up_s,
+                compile_s=parameters.compile_s,
+                load_s=checkpoint.load_s,
+            ),
+            saving=checkpoint.savings[0],
+            interruptions_per_s=rate_per_s,
+            wait_s=self.terms.stated.spot_wait_s,
+        )
+
     def _energy(
         self, offer: Offer, instance_count: int, config: TrialConfig, held_s: Estimate
     ) -> Energy | None:
@@ -257,22 +271,6 @@ class Pricer:
             held_s,
             grid_g_per_kwh=self.terms.stated.grid_g_per_kwh,
         )
-
-
-def _job(work_s: Estimate, parameters: AllIn, checkpoint: CheckpointTimes, rate_per_s: float) -> SpotJob:
-    return SpotJob(
-        work_s=work_s.expected,
-        restart=Restart(
-            provisioning_s=parameters.provisioning_s,
-            set_up_s=parameters.set_up_s,
-            start_up_s=parameters.start_up_s,
-            compile_s=parameters.compile_s,
-            load_s=checkpoint.load_s,
-        ),
-        saving=checkpoint.savings[0],
-        interruptions_per_s=rate_per_s,
-        wait_s=WAIT_S,
-    )
 
 
 def _plus(estimate: Estimate, seconds: float) -> Estimate:

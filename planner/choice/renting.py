@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from catalogs.offers import Offer, Pricing
-from planner.bill.price_run import ON_DEMAND_SAVE_INTERVAL_S, Pricer
+from planner.bill.price_run import Pricer
 from planner.choice.plan import Plan
 from planner.cost import SECONDS_PER_HOUR
-from planner.spot.break_even import break_even_rate_per_s
+from planner.spot.break_even import break_even_discount, break_even_rate_per_s
+from planner.spot.outcome import rounding_per_holding_s
 from planner.spot.policy import PolicyChoice, choose_policy, compare_policies
 
 
@@ -52,16 +53,24 @@ def policies_for(plan: Plan, offers: Iterable[Offer], pricer: Pricer) -> PolicyC
     run = pricer.price(spot, plan.instance_count, plan.config, plan.step_time_s)
     if run is None or run.spot is None or not run.spot.is_rate_known:
         return None
+    job, rounding_s = run.spot.job, rounding_per_holding_s(run.spot.job, spot)
     compared = compare_policies(
-        run.spot.job,
+        job,
         run.spot.work_s,
         plan.instance_count,
         on_demand=on_demand,
         spot=spot,
         deadline_s=pricer.terms.target.deadline_s,
-        on_demand_interval_s=ON_DEMAND_SAVE_INTERVAL_S,
+        on_demand_interval_s=pricer.terms.stated.save_interval_s,
     )
-    return choose_policy(compared, pricer.terms.tail_fraction)
+    choice = choose_policy(compared, pricer.terms.tail_fraction)
+    return choice and replace(
+        choice,
+        discount_fraction=1 - spot.price_usd_per_hour / on_demand.price_usd_per_hour,
+        break_even_discount_fraction=break_even_discount(
+            job, run.checkpoint_interval_s, on_demand, rounding_s * (1 + (run.spot.interruption_count or 0.0))
+        ),
+    )
 
 
 def _is_twin(one: Offer, other: Offer) -> bool:

@@ -94,10 +94,12 @@ def _check_bill(bill: BillFlags) -> None:
     for name, value in asdict(bill).items():
         if isinstance(value, float) and not 0 <= value < float("inf"):
             raise PlannerError(f"--{name.replace('_', '-')} {value:g}: must be zero or more")
-    if bill.checkpoint_gib_per_s == 0:
-        raise PlannerError("--checkpoint-gib-per-s 0: must be more than zero")
-    if bill.data_from is not None and bill.data_gib is None:
-        raise PlannerError(f"--data-from {bill.data_from}: needs the size of the data set, --data-gib")
+    for name, value in (("gib-per-s", bill.checkpoint_gib_per_s), ("minutes", bill.checkpoint_minutes)):
+        if value == 0:
+            raise PlannerError(f"--checkpoint-{name} 0: must be more than zero")
+    for flag, given in (("--data-from", bill.data_from), ("--egress-price", bill.egress_price)):
+        if given is not None and bill.data_gib is None:
+            raise PlannerError(f"{flag} {given}: needs the size of the data set, --data-gib")
 
 
 def _provenance(table: PriceTable, regions: tuple[str, ...]) -> tuple[str, ...]:

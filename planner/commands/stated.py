@@ -20,8 +20,11 @@ def stated_by(bill: BillFlags, provisioning_s: float) -> Stated:
             data_provider=provider.lower() or None,
             data_region=region or None,
             storage_usd_per_gib_month=STORAGE_USD_PER_GIB_MONTH if price is None else price,
+            egress_usd_per_gib=bill.egress_price,
         ),
         interruptions_per_hour=bill.interruptions_per_hour,
         checkpoint_bytes_per_s=None if speed is None else speed * GIB,
+        save_interval_s=bill.checkpoint_minutes * 60,
+        spot_wait_s=bill.spot_wait_minutes * 60,
         grid_g_per_kwh=bill.grid_g_per_kwh,
     )

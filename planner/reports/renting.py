@@ -7,6 +7,7 @@ from planner.bill.price_run import SpotRun
 from planner.choice.plan import Plan
 from planner.choice.recommend import Recommendation
 from planner.reports import formats
+from planner.spot.job import WAIT_FACTOR, WALL_COVERAGE
 from planner.spot.policy import MISS_CAVEAT, Policy, PolicyOutcome
 
 
@@ -14,6 +15,7 @@ def besides_steps(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Facts of a plan by name; each only where there is something to say."""
     return (
         *((("interruptions", _interruptions(plan, plan.spot)),) if plan.spot else ()),
+        *(_restarts(plan.spot) if plan.spot and plan.spot.interruption_count else ()),
         ("checkpoints", _checkpoints(plan)),
         *((("energy", _energy(plan.energy)),) if plan.energy else ()),
     )
@@ -51,9 +53,16 @@ def ways_to_rent(answer: Recommendation) -> str:
     if choice is None or best is None:
         return ""
     compared = "; ".join(_policy(one) for one in choice.compared)
-    return (
+    text = (
         f"Ways to rent {best.offer.instance_type}, by expected rent: {compared}. Of these "
         f"{choice.chosen.policy} suits this run: {choice.reason}."
+    )
+    pays_from, discount = choice.break_even_discount_fraction, choice.discount_fraction
+    if pays_from is None or discount is None:
+        return text
+    return (
+        f"{text} Spot alone costs less than on-demand from a discount of {formats.percent(pays_from)} on; "
+        f"it is {formats.percent(discount)}."
     )
 
 
@@ -86,6 +95,26 @@ def _interruptions(plan: Plan, spot: SpotRun) -> str:
     if spot.miss_probability is not None:
         text += f"; the deadline is missed in {formats.percent(spot.miss_probability)} of runs"
     return text
+
+
+def _restarts(spot: SpotRun) -> tuple[tuple[str, str], ...]:
+    restart = spot.job.restart
+    parts = (
+        ("provisioning", restart.provisioning_s),
+        ("set-up", restart.set_up_s),
+        ("loading the checkpoint", restart.load_s),
+        ("start-up", restart.start_up_s),
+        ("compilation and warm-up", restart.compile_s),
+    )
+    named = ", ".join(f"{name} {formats.duration(time_s)}" for name, time_s in parts)
+    return (
+        ("a restart", f"{formats.duration(restart.total_s)}: {named}; billed"),
+        (
+            "waits",
+            f"{formats.duration(spot.job.wait_s)} on average until there is capacity again, not billed; the "
+            f"interval of the time takes that to be known to a factor of {WAIT_FACTOR:g}. {WALL_COVERAGE}",
+        ),
+    )
 
 
 def _checkpoints(plan: Plan) -> str:

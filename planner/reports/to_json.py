@@ -187,6 +187,8 @@ def _spot(spot: SpotRun | None) -> dict[str, Any] | None:
         "is_rate_stated": spot.is_rate_stated,
         "interruptions_per_s": spot.job.interruptions_per_s if spot.is_rate_known else None,
         "interruption_count": spot.interruption_count,
+        "restart": {**asdict(spot.job.restart), "total_s": spot.job.restart.total_s},
+        "mean_wait_s": spot.job.wait_s,
         "rent_p10_usd": spot.cost_usd_p10,
         "rent_p90_usd": spot.cost_usd_p90,
         "deadline_missed_fraction": spot.miss_probability,
@@ -201,6 +203,8 @@ def _policies(choice: PolicyChoice | None) -> dict[str, Any] | None:
         "chosen": choice.chosen.policy.value,
         "reason": choice.reason.value,
         "accepted_miss_fraction": choice.accepted_miss_fraction,
+        "discount_fraction": choice.discount_fraction,
+        "break_even_discount_fraction": choice.break_even_discount_fraction,
         "compared": [
             {
                 "policy": one.policy.value,

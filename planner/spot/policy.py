@@ -88,6 +88,8 @@ class PolicyChoice:
     reason: Reason
     compared: tuple[PolicyOutcome, ...]
     accepted_miss_fraction: float
+    discount_fraction: float | None = None  # of spot against on-demand; None where one of them is not offered
+    break_even_discount_fraction: float | None = None  # from which on spot is cheaper on average
 
     @property
     def saved_usd(self) -> float | None:

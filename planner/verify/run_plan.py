@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from catalogs.offers import Offer
-from planner.bill.price_run import ON_DEMAND_SAVE_INTERVAL_S
+from planner.bill.parameters import ON_DEMAND_SAVE_INTERVAL_S
 from planner.choice.plan import Plan
 from planner.codec import from_json, to_json
 from planner.cost import SECONDS_PER_HOUR, billed_s, hourly_usd

@@ -113,6 +113,16 @@ def test_every_term_by_hand() -> None:
     assert "aws to internet" in formula
 
 
+def test_a_stated_egress_price_holds_wherever_the_data_goes() -> None:
+    for provider in (None, "aws", "basement"):
+        one = AllIn(data_bytes=100 * GIB, data_provider=provider, egress_usd_per_gib=0.05, transfer_count=2)
+        bill = all_in_bill(make_offer(), 1, make_estimate(3600.0), one, EGRESS)
+        (term,) = [one for one in bill.breakdown.terms if one.name == "data transfer"]
+        assert term.expected_usd == pytest.approx(10.0)
+        assert term.formula == "size of the data set x 2.00 starts x 0.05 USD per GiB; price: stated by you"
+        assert not any("data transfer" in one for one in bill.not_counted)
+
+
 def test_what_is_unknown_is_named_and_not_charged() -> None:
     bill = all_in_bill(make_offer(), 1, HOUR, AllIn())
     assert {one.name for one in bill.breakdown.terms} == {"provisioning", "training"}

@@ -7,9 +7,20 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import pytest
+
 from catalogs.offers import Offer, Pricing
 from planner.choice.recommend import Recommendation
-from planner.reports import labels, provenance, to_html, to_markdown, to_terminal, words, write_reports
+from planner.reports import (
+    formats,
+    labels,
+    provenance,
+    to_html,
+    to_markdown,
+    to_terminal,
+    words,
+    write_reports,
+)
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.shown import not_counted
@@ -21,6 +32,7 @@ from tests.builders import (
     make_failure,
     make_measurement,
     make_offer,
+    make_stated,
     make_target,
 )
 from tests.planner.reports.studies import A100, BF16, L4, OFFERS, make_cpu_report, make_report, seconds
@@ -305,11 +317,41 @@ def test_interruptions_checkpoints_and_lateness_of_a_spot_plan_are_said() -> Non
     )
     assert "the deadline is missed in " in facts["interruptions"]
     assert "(Daly 2006)" in facts["checkpoints"]
+    assert facts["a restart"].endswith("start-up 0 s, compilation and warm-up 0 s; billed")
+    assert facts["waits"].startswith("30 min on average until there is capacity again, not billed")
+    assert facts["waits"].endswith("in the worst window 77%.")
     assert any("rests on waits for capacity" in one for one in warnings(report))
     text = why(report.recommendation)
     assert "Ways to rent g2-standard-8, by expected rent: spot $1.2" in text
     assert "; on-demand $3.60 (" in text
-    assert "Of these spot suits this run: the cheapest on average of those that keep the deadline." in text
+    assert (
+        "Of these spot suits this run: the cheapest on average of those that keep the deadline. Spot alone"
+        in text
+    )
+    choice = report.recommendation.policies
+    assert choice is not None
+    assert choice.discount_fraction == pytest.approx(2 / 3)
+    assert choice.break_even_discount_fraction is not None
+    assert 0 < choice.break_even_discount_fraction < 0.1
+    pays_from = formats.percent(choice.break_even_discount_fraction)
+    assert text.endswith(f"costs less than on-demand from a discount of {pays_from} on; it is 67%.")
+
+
+def test_what_the_user_states_of_checkpoints_and_waits_holds() -> None:
+    stated = replace(make_stated(), save_interval_s=600.0, spot_wait_s=7200.0)
+    target = make_target(samples=LONG, deadline_s=40_000.0)
+    on_demand = make_report(stated=stated, target=target).recommendation.best
+    assert on_demand is not None
+    assert on_demand.checkpoint_interval_s == 600.0
+    soon, late = (
+        make_report(spot_offers(0.1), stated=one, target=target).recommendation.plans[0]
+        for one in (make_stated(), stated)
+    )
+    assert soon.spot is not None
+    assert late.spot is not None
+    assert late.spot.job.wait_s == 7200.0
+    assert late.held_s == soon.held_s  # which is what is paid
+    assert late.duration_s.high > soon.duration_s.high
 
 
 def test_unknown_interruptions_are_said_with_what_would_still_pay() -> None:
