@@ -23,7 +23,8 @@ WAIT_FACTOR = 6.0
 (`python -m benchmarks.spot.coverage`)."""
 
 WALL_COVERAGE = (
-    "On the one public record such 90% intervals held 94% of replayed runs, in the worst window 77%."
+    "On the one public record such 90% intervals held 94% of the runs that were replayed later, 76% in the "
+    "worst window."
 )
 """For the report, where the time on spot is explained (`python -m benchmarks.spot.coverage`: the wait is that
 of all but the replayed window)."""

@@ -319,7 +319,7 @@ def test_interruptions_checkpoints_and_lateness_of_a_spot_plan_are_said() -> Non
     assert "(Daly 2006)" in facts["checkpoints"]
     assert facts["a restart"].endswith("start-up 0 s, compilation and warm-up 0 s; billed")
     assert facts["waits"].startswith("30 min on average until there is capacity again, not billed")
-    assert facts["waits"].endswith("in the worst window 77%.")
+    assert facts["waits"].endswith("76% in the worst window.")
     assert any("rests on waits for capacity" in one for one in warnings(report))
     text = why(report.recommendation)
     assert "Ways to rent g2-standard-8, by expected rent: spot $1.2" in text
