@@ -52,6 +52,12 @@ def with_waiting(plan: Plan, target: Target) -> tuple[str, ...]:
     return (formats.usd(plan.weighed_usd.expected),) if target.hour_value_usd else ()
 
 
+def waiting(plan: Plan, target: Target) -> tuple[str, ...]:
+    """What comes to the cost in it."""
+    added_usd = plan.weighed_usd.expected - plan.cost_usd.expected
+    return (formats.usd(added_usd),) if target.hour_value_usd else ()
+
+
 def basis(plan: Plan) -> str:
     """What the speed rests on, and whether the host decides it."""
     return f"{plan.basis.value}, host-bound" if plan.is_host_bound else plan.basis.value

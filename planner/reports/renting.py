@@ -10,6 +10,8 @@ from planner.reports import formats
 from planner.spot.job import WAIT_FACTOR, WALL_COVERAGE
 from planner.spot.policy import MISS_CAVEAT, Policy, PolicyOutcome
 
+_ANY_DISCOUNT_FRACTION = 0.001  # below it no discount that anyone offers is too small
+
 
 def besides_steps(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Facts of a plan by name; each only where there is something to say."""
@@ -60,10 +62,12 @@ def ways_to_rent(answer: Recommendation) -> str:
     pays_from, discount = choice.break_even_discount_fraction, choice.discount_fraction
     if pays_from is None or discount is None:
         return text
-    return (
-        f"{text} Spot alone costs less than on-demand from a discount of {formats.percent(pays_from)} on; "
-        f"it is {formats.percent(discount)}."
+    from_where = (
+        "at any discount"
+        if pays_from < _ANY_DISCOUNT_FRACTION
+        else f"from a discount of {formats.percent(pays_from)} on"
     )
+    return f"{text} Spot alone costs less than on-demand {from_where}; it is {formats.percent(discount)}."
 
 
 def _policy(one: PolicyOutcome) -> str:

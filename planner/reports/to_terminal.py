@@ -121,11 +121,9 @@ def _plan_table(report: Report) -> Table:
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("cost", justify="right", no_wrap=True)
     table.add_column(formats.percent(answer.confidence), no_wrap=True)
-    if answer.target.hour_value_usd:
-        table.add_column("+ waiting", justify="right", no_wrap=True)
-    table.add_column("speed is", no_wrap=True)
+    table.add_column("speed is", min_width=9, no_wrap=not has_limits)
     if has_limits:
-        table.add_column("limits")
+        table.add_column("limits", min_width=8)  # "over deadline" in two lines
     for plan in plans:
         is_best = answer.best is not None and plan.rank == answer.best.rank
         cells = (
@@ -133,9 +131,8 @@ def _plan_table(report: Report) -> Table:
             *labels.device_parts(plan),
             labels.offer(plan),
             formats.duration(plan.duration_s.expected),
-            formats.usd(plan.cost_usd.expected),
+            "\n+ ".join((formats.usd(plan.cost_usd.expected), *labels.waiting(plan, answer.target))),
             formats.span(plan.cost_usd, formats.usd),
-            *labels.with_waiting(plan, answer.target),
             labels.basis(plan),
             *((labels.fit(plan),) if has_limits else ()),
         )
@@ -145,10 +142,12 @@ def _plan_table(report: Report) -> Table:
 
 def _plans_note(report: Report) -> str:
     answer = report.recommendation
+    hour_usd = answer.target.hour_value_usd
+    waiting = f" Below it the waiting, at {formats.usd_limit(hour_usd)} an hour." if hour_usd else ""
     is_tied = any(one.is_tied_with_best for one in shown_plans(answer, PLANS_SHOWN))
     return (
         f"{formats.counted(len(answer.plans), 'plan')} in all. Cost is all that the run "
-        "will cost; limits are held against the high ends."
+        f"will cost; limits are held against the high ends.{waiting}"
         + (f" {TIE} cannot be told apart from the best plan in cost." if is_tied else "")
     )
 

@@ -21,6 +21,9 @@ NEGLIGIBLE_LOSS_FRACTION = 0.01
 """Where a save stalls next to nothing no formula bounds the interval. At this share of the time between
 interruptions half an interval lost each time costs half a percent; saving more often gains nothing."""
 
+NEGLIGIBLE_LOSS_MAX_S = 3600.0
+"""But where interruptions are rare an hour is enough, as on demand: machines and programs fail, too."""
+
 
 def young_interval_s(stall_s: float, mean_time_between_s: float) -> float:
     """Young's first order estimate of the best interval."""
@@ -47,5 +50,6 @@ def best_interval_s(job: SpotJob) -> float:
     if losses_per_s <= 0:
         return job.work_s
     interval_s = daly_interval_s(job.saving.stall_s, 1 / losses_per_s)
-    shortest_s = max(NEGLIGIBLE_LOSS_FRACTION / losses_per_s, job.saving.durable_s - job.saving.stall_s)
+    negligible_s = min(NEGLIGIBLE_LOSS_FRACTION / losses_per_s, NEGLIGIBLE_LOSS_MAX_S)
+    shortest_s = max(negligible_s, job.saving.durable_s - job.saving.stall_s)
     return min(max(interval_s, shortest_s), job.work_s)

@@ -27,8 +27,9 @@ from planner.spot.outcome import (
 )
 from planner.spot.simulation import Run, run_with_fallback
 
-PLAY_COUNT = 400
-"""The mean cost of the fall-back has then a standard error of about 1%."""
+PLAY_COUNT = 400  # runs that the fall-back is played through
+PLAY_ERROR_FRACTION = 0.01
+"""Standard error of its mean cost, about; of policies nearer to each other the simplest is taken."""
 
 ACCEPTED_MISS_FRACTION = 0.05
 """Chance of missing the deadline that the choice takes, where the user does not say."""
@@ -145,13 +146,18 @@ def fallback_interval_s(job: SpotJob, deadline_s: float) -> float:
 def choose_policy(
     compared: Sequence[PolicyOutcome], accepted_miss_fraction: float = ACCEPTED_MISS_FRACTION
 ) -> PolicyChoice | None:
-    """The cheapest that keeps the deadline surely enough, else the surest; None when there is none at all."""
+    """The cheapest that keeps the deadline surely enough, else the surest; None when there is none at all.
+
+    Of those as cheap as far as can be told the simplest.
+    """
     if not compared:
         return None
     in_order = tuple(sorted(compared, key=lambda one: one.cost_usd.expected))
     in_time = [one for one in in_order if (one.miss_probability or 0.0) <= accepted_miss_fraction]
     if in_time:
-        chosen = in_time[0]
+        most_usd = in_time[0].cost_usd.expected * (1 + PLAY_ERROR_FRACTION)
+        near = [one for one in in_time if one.cost_usd.expected <= most_usd]
+        chosen = min(near, key=lambda one: list(Policy).index(one.policy))
         has_deadline = chosen.miss_probability is not None
         reason = Reason.CHEAPEST_IN_TIME if has_deadline else Reason.CHEAPEST
     else:

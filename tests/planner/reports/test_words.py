@@ -226,10 +226,12 @@ def test_the_value_of_an_hour_picks_the_faster_plan_and_is_explained() -> None:
         "from $0.24 1 x A100-SXM4-80GB ($4.50 in 1.25 h)."
     )
     report = make_report(target=target)
-    for text in (to_terminal.render(report), to_markdown.render(report), to_html.render(report)):
-        assert "waiting" in text
+    for text in (to_markdown.render(report), to_html.render(report)):
+        assert "With waiting" in text
         assert "$5.75" in text  # by which rank 1 is before $8.60
-    assert "$5.75" not in to_terminal.render(make_report())
+    assert "Below it the waiting, at $1 an hour." in " ".join(to_terminal.render(report).split())
+    assert "+ $1.25" in to_terminal.render(report)
+    assert "Below it the waiting" not in to_terminal.render(make_report())
 
 
 def test_old_prices_and_missing_prices_are_warned_of() -> None:

@@ -134,7 +134,12 @@ def test_nothing_to_compare_is_no_choice() -> None:
     assert choose_policy(compare_policies(job(), work(20), 1, on_demand=None, spot=None)) is None
 
 
-def test_none_in_time_takes_the_least_late() -> None:
+def chosen_of(compared: list[PolicyOutcome]) -> Policy | None:
+    choice = choose_policy(compared)
+    return choice.chosen.policy if choice else None
+
+
+def test_none_in_time_takes_the_least_late_and_a_tie_the_simpler() -> None:
     def outcome(policy: Policy, usd: float, miss: float) -> PolicyOutcome:
         return PolicyOutcome(
             policy=policy,
@@ -145,6 +150,9 @@ def test_none_in_time_takes_the_least_late() -> None:
             checkpoint_interval_s=600.0,
         )
 
+    tied = [outcome(Policy.SPOT_WITH_FALLBACK, 9.95, 0.0), outcome(Policy.SPOT, 10, 0.01)]
+    assert chosen_of(tied) is Policy.SPOT
+    assert chosen_of([tied[0], outcome(Policy.SPOT, 10.2, 0.01)]) is Policy.SPOT_WITH_FALLBACK
     choice = choose_policy([outcome(Policy.SPOT, 10, 0.9), outcome(Policy.ON_DEMAND, 30, 0.4)])
     assert choice is not None
     assert (choice.chosen.policy, choice.reason) == (Policy.ON_DEMAND, Reason.LEAST_LATE)
