@@ -14,6 +14,7 @@ of their ratios. Rows of stratum host-bound are scored apart: no chip's figure d
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -81,6 +82,7 @@ SAMPLES_PER_EPOCH = {  # zeus records epochs; sizes of the data sets as publishe
 }
 UNKNOWN_BATCH = 1024  # rows per item, of some large batch that nobody recorded
 UNLICENSED = ("ryujaehun",)
+TENSOR_PARALLEL = re.compile(r"-tp(\d+) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,12 @@ class Recording:
     gpu: str
     stratum: str
     step_s: float
+
+    @property
+    def tensor_count(self) -> int:
+        """Ranks that share each matrix, as Sailor's workloads are named."""
+        found = TENSOR_PARALLEL.search(self.workload)
+        return 1 if found is None else int(found[1])
 
     @property
     def key(self) -> tuple[str, Precision, int]:
@@ -114,8 +122,8 @@ class Prediction:
     @property
     def beyond_class(self) -> str:
         """What a plan's reader would be told of such a row, or what the estimator is not told."""
-        if "-tp" in self.target.workload and "-tp1 " not in self.target.workload:
-            return "tensor parallel (traffic that one GPU's figures do not know)"
+        if self.target.tensor_count > 1:
+            return "tensor parallel (traffic over a link that nobody measured)"
         if self.host_fraction >= HOST_BOUND_FRACTION:
             return "host-bound by the estimator's own word (the report warns)"
         return "said to be GPU-bound"
@@ -158,7 +166,12 @@ def predictions(rows: Iterable[Recording], gpus: Mapping[str, Gpu], *, has_peers
         for is_training in (True, False):
             named = {name: all_ for name, all_ in by_workload.items() if all_[0].is_training is is_training}
             measured = {name: [_measurement(one) for one in all_] for name, all_ in named.items()}
-            witnesses = witnesses_of(measured, gpus, is_training=is_training) if has_peers else {}
+            counts = {name: all_[0].tensor_count for name, all_ in named.items()}
+            witnesses = (
+                witnesses_of(measured, gpus, is_training=is_training, tensor_counts=counts)
+                if has_peers
+                else {}
+            )
             for name, all_ in named.items():
                 for known in _grouped(all_, lambda one: one.gpu).values():
                     found.extend(_from_one_gpu(name, known, all_, gpus, witnesses))
@@ -180,6 +193,7 @@ def _from_one_gpu(
         witnesses=witnesses,
         name=name,
         is_training=known[0].is_training,
+        tensor_count=known[0].tensor_count,
     )
     found = []
     for target in all_:

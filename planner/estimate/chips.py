@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from catalogs.gpus import DeviceKind, Gpu
+from planner.estimate.collectives import Channel, fabric_of
 from planner.estimate.reference import Reference, reference
 from planner.estimate.values import Hardware
 from trials.trial import Precision, TrialConfig
@@ -39,6 +40,7 @@ class Chip:
     stream_power_fraction: float  # of the limit, drawn by memory-bound kernels
     sm_count: int | None
     l2_bytes: int
+    link: Channel  # to the others of its node, as NCCL reaches them
 
     def __hash__(self) -> int:
         return hash((self.gpu, self.precision, self.peak_bytes_per_s))  # enough to tell chips apart
@@ -116,6 +118,7 @@ def chip(gpu: Gpu, precision: Precision, share: float = 1.0) -> Chip | None:
         stream_power_fraction=known.stream_power_fraction,
         sm_count=gpu.sm_count,
         l2_bytes=gpu.l2_cache_bytes or 0,
+        link=fabric_of(Hardware(gpu=gpu, link=gpu.link)).intra,
     )
 
 

@@ -192,7 +192,8 @@ class Compute:
                 passage = passage_of(self.name, mix, source, target, size, source_s)
                 ratio = Ratio(math.exp(witnesses.corrected(passage)), ratio.log_spread)
             share = self._host_share(technique, target, size)
-            self._ratios[key] = (ratio, chip_log_spread(source, target, ratio, share))
+            links = (mix.link_share(source, size), mix.link_share(target, size))
+            self._ratios[key] = (ratio, chip_log_spread(source, target, ratio, share, links))
         return self._ratios[key]
 
     def _traced(self, is_checkpointed: bool) -> TracedStep | None:  # noqa: FBT001 - the key of a table
@@ -212,6 +213,7 @@ def fit_compute(
     *,
     name: str = "",
     is_training: bool = True,
+    tensor_count: int = 1,
 ) -> Compute:
     """What one worker takes, from measured settings (there may be none) and traces (likewise)."""
     techniques: dict[Technique, list[Start]] = {}
@@ -219,7 +221,9 @@ def fit_compute(
         setting = one.source.setting
         techniques.setdefault((setting.is_checkpointed, setting.is_compiled), []).append(one)
     mixes = {
-        technique: infer(points_of(group), traced.get(technique[0]), is_training=is_training)
+        technique: infer(
+            points_of(group), traced.get(technique[0]), is_training=is_training, tensor_count=tensor_count
+        )
         for technique, group in techniques.items()
     }
     return Compute(starts=tuple(starts), mixes=mixes, traced=traced, witnesses=witnesses or {}, name=name)

@@ -6,6 +6,7 @@ import math
 
 from planner.estimate.chips import Chip
 from planner.estimate.mix import Ratio
+from planner.estimate.scaling import LINK_FACTORS
 
 FORMULA_LOG_SPREAD = 0.12  # kernels are tuned for some chips more than for others
 HOST_LOG_SPREAD = 0.45
@@ -20,7 +21,9 @@ CPU_TO_GPU_LOG_SPREAD = 0.6  # threads, caches and vector units are not in the f
 CPU_SHARE_LOG_SPREAD = 0.2  # per e-fold of a CPU's vCPUs: threads scale imperfectly
 
 
-def chip_log_spread(source: Chip, target: Chip, ratio: Ratio, host_share: float) -> float:
+def chip_log_spread(
+    source: Chip, target: Chip, ratio: Ratio, host_share: float, link_shares: tuple[float, float] = (0.0, 0.0)
+) -> float:
     """Of predicting time on ``target`` from time on ``source``.
 
     Args:
@@ -28,6 +31,7 @@ def chip_log_spread(source: Chip, target: Chip, ratio: Ratio, host_share: float)
         target: where it is asked for.
         ratio: between the two, with the spread of what the workload may be made of.
         host_share: of the predicted time, that no chip shortens.
+        link_shares: of the time on the source and on the target, that ranks wait for the link.
     """
     compute = math.log(target.sustained_flop_per_s / source.sustained_flop_per_s)
     memory = math.log(target.bytes_per_s / source.bytes_per_s)
@@ -35,6 +39,8 @@ def chip_log_spread(source: Chip, target: Chip, ratio: Ratio, host_share: float)
     if source.gpu != target.gpu:
         parts.append(HOST_LOG_SPREAD * host_share)
         parts += [POWER_LOG_SPREAD * math.log(one.throttle) for one in (source, target)]
+        links = zip((source, target), link_shares, strict=True)
+        parts += [share * math.log(LINK_FACTORS[one.link.transport]) for one, share in links]
     if source.precision is not target.precision:
         parts.append(PRECISION_LOG_SPREAD)
     if source.is_cpu != target.is_cpu:

@@ -38,6 +38,7 @@ def fit(
     witnesses: Mapping[tuple[str, str], Witnesses] | None = None,
     name: str = "",
     is_training: bool = True,
+    tensor_count: int = 1,
 ) -> Estimator:
     """An estimator of one workload from its measurements, its trace and the catalog's chips.
 
@@ -51,14 +52,18 @@ def fit(
             the way from one chip to the other.
         name: of this workload, should it be among the witnesses.
         is_training: False where a step is one forward pass (recordings of inference).
+        tensor_count: ranks of one node that share each matrix, where every worker measured and asked for is
+            such a rank; the trace, which is of a whole model, then says nothing.
     """
-    traced = traced_steps(profile.traces) if profile is not None else {}
+    traced = traced_steps(profile.traces) if profile is not None and tensor_count == 1 else {}
     # lines are of steps without loader workers; those with them stand for themselves
     plain = [one for one in measurements if one.config.loader_worker_count is None]
     sources = sources_of(plain, gpus, partial(traced_optimizer_s, traced))
     probes = probes_by_gpu(measurements)
     starts = reduce_to_one(sources, profile, probes)
-    compute = fit_compute(starts, traced, witnesses, name=name, is_training=is_training)
+    compute = fit_compute(
+        starts, traced, witnesses, name=name, is_training=is_training, tensor_count=tensor_count
+    )
     known = [one for one in measurements if one.config.gpu in gpus]
     by_setting: dict[Setting, list[Measurement]] = {}
     for one in known:

@@ -2,19 +2,21 @@
 
 A micro batch of m samples takes, on one chip under one precision,
 
-    t = H + S (m C / F + m B / W)                  without a trace
+    t = H + S (m C / F + m B / W + m C L)          without a trace
     t = (H^4 + (S G(m))^4)^(1/4)                   with one
 
 H is what does not grow with the batch, taken for the host's and for launch latency, which no chip shortens;
 F and W are the FLOP/s and bytes/s that the chip reaches (planner.estimate.chips), C / B is the workload's
-intensity in FLOP per byte, G is the traced time (planner.estimate.operations), and S the scale that makes the
-formula meet the measurements.
+intensity in FLOP per byte, L is a tensor-parallel rank's time on the link per FLOP (planner.estimate.tensor;
+0 for one rank), G is the traced time (planner.estimate.operations), and S the scale that makes the formula
+meet the measurements.
 
-H, C/B and S are unknown. A grid over them carries a weight for each combination: a prior (host times of
-eager PyTorch, intensities of neural networks), times how well the combination explains every measured batch
-size, precision and chip. A single point leaves the prior; two batch sizes tell H; two precisions or two chips
-tell the intensity. A prediction is the weighted median over the grid of the *ratio* between target and
-source, applied to the source's own measured line, and its spread is the grid's.
+H, C/B, S and the model's width, on which L depends, are unknown. A grid over them carries a weight for each
+combination: a prior (host times of eager PyTorch, intensities of neural networks), times how well the
+combination explains every measured batch size, precision and chip. A single point leaves the prior; two batch
+sizes tell H; two precisions or chips tell the intensity. A prediction is the weighted median over the grid
+of the *ratio* between target and source, applied to the source's own measured line, and its spread is the
+grid's.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from numpy.typing import NDArray
 
 from planner.estimate.chips import Chip
 from planner.estimate.operations import HALF_BYTES_FRACTION
+from planner.estimate.tensor import WIDTH, WIDTH_LOG_SPREAD, link_s_per_flop
 from planner.estimate.traced import TracedStep
 from trials.trial import Precision
 
@@ -45,7 +48,7 @@ TRACED_HOST_LOG_SPREAD = 0.5  # of the traced number of launches times launch_s
 TRACED_SCALE_LOG_SPREAD = 0.3  # of the traced GPU time, as against NeuSight's rows
 POINT_LOG_NOISE = 0.10  # what the formula cannot explain of one measured point
 
-_INTENSITY_COUNT, _HOST_COUNT, _SCALE_COUNT = 9, 11, 31
+_INTENSITY_COUNT, _HOST_COUNT, _WIDTH_COUNT, _SCALE_COUNT = 9, 11, 5, 31
 _SCALE_LOG_DEPTH = 5.0  # how far below "all GPU" the scale is tried: the GPU idles 99% of the time
 _KEPT_WEIGHT = 1e-4  # of the largest
 _TRACED_SHARPNESS = 4.0
@@ -69,19 +72,47 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """What a micro batch asks of a chip and its link, up to a scale, under every combination."""
+
+    intensity: Vector  # FLOP per byte in fp32; without meaning where there is a trace
+    width: Vector  # of the model; without meaning for one rank
+    tensor_count: int  # ranks that share each matrix
+    traced: TracedStep | None
+
+    def base_s(self, chip: Chip, micro_batch_size: float) -> Vector:
+        """Computing, moving and exchanging, unscaled."""
+        if self.traced is not None:
+            return np.full_like(self.intensity, self.traced.gpu_s(chip, micro_batch_size))
+        memory_s = _moved_fraction(chip) / chip.bytes_per_s
+        free_s = self.intensity / chip.product_flop_per_s + memory_s
+        limited_s = self.intensity / chip.sustained_flop_per_s + chip.stream_power_fraction * memory_s
+        own_s: Vector = micro_batch_size * np.maximum(free_s, limited_s)
+        return own_s if self.tensor_count == 1 else own_s + self.link_s(chip, micro_batch_size)
+
+    def link_s(self, chip: Chip, micro_batch_size: float) -> Vector:
+        """Exchanging alone; activations are halved as what moves through memory is."""
+        per_flop_s = link_s_per_flop(chip, self.width, self.tensor_count)
+        return micro_batch_size * _moved_fraction(chip) * self.intensity * per_flop_s
+
+
+@dataclass(frozen=True, slots=True)
 class Mix:
     """Weighted combinations of what a workload may be made of; made by `infer`."""
 
     weight: Vector  # sums to 1
     host_s: Vector
     scale: Vector
-    intensity: Vector  # FLOP per byte in fp32; without meaning where there is a trace
-    traced: TracedStep | None
+    work: Work
+
+    @property
+    def traced(self) -> TracedStep | None:
+        """The workload's trace, where it stands for what the GPU does."""
+        return self.work.traced
 
     def seconds(self, chip: Chip, micro_batch_size: float) -> Vector:
         """Of a micro batch under every combination."""
-        base = _base(chip, micro_batch_size, self.intensity, self.traced)
-        return _joined(self.host_s, self.scale * base, self.traced)
+        return _joined(self.host_s, self.scale * self.work.base_s(chip, micro_batch_size), self.traced)
 
     def ratio(self, source: Chip, target: Chip, micro_batch_size: float) -> Ratio:
         """Of a micro batch's time on ``target`` to that on ``source``."""
@@ -95,30 +126,49 @@ class Mix:
         """Expected share of a micro batch's time on ``chip`` that a faster chip would not shorten."""
         return float(self.weight @ np.minimum(1.0, self.host_s / self.seconds(chip, micro_batch_size)))
 
+    def link_share(self, chip: Chip, micro_batch_size: float) -> float:
+        """Expected share of a micro batch's time on ``chip`` that tensor-parallel ranks wait for the link."""
+        if self.work.tensor_count == 1:
+            return 0.0
+        waiting = self.scale * self.work.link_s(chip, micro_batch_size)
+        return float(self.weight @ (waiting / self.seconds(chip, micro_batch_size)))
+
     def gpu_ratio(self, source: Chip, target: Chip, micro_batch_size: float) -> float:
         """Expected ratio of the GPU's part alone."""
-        before = _base(source, micro_batch_size, self.intensity, self.traced)
-        after = _base(target, micro_batch_size, self.intensity, self.traced)
+        before = self.work.base_s(source, micro_batch_size)
+        after = self.work.base_s(target, micro_batch_size)
         return math.exp(float(self.weight @ np.log(after / before)))
 
 
-def infer(points: Sequence[Point], traced: TracedStep | None = None, *, is_training: bool = True) -> Mix:
+def infer(
+    points: Sequence[Point],
+    traced: TracedStep | None = None,
+    *,
+    is_training: bool = True,
+    tensor_count: int = 1,
+) -> Mix:
     """The mix of one workload under one technique from its measured points (at least one).
 
     Args:
         points: on any chips and precisions.
         traced: the workload's traces, where there are any.
         is_training: whether a micro batch has a backward pass.
+        tensor_count: ranks that share each matrix; more than one without a trace only, which is of a whole
+            model.
     """
     quantiles = [_normal_quantiles(count) for count in (_INTENSITY_COUNT, _HOST_COUNT)]
+    width = np.full(1, WIDTH)
+    if tensor_count > 1:
+        width = WIDTH * np.exp(WIDTH_LOG_SPREAD * _normal_quantiles(_WIDTH_COUNT))
     if traced is None:
         intensity = INTENSITY_FLOP_PER_BYTE * np.exp(INTENSITY_LOG_SPREAD * quantiles[0])
         host = HOST_S[is_training] * np.exp(HOST_LOG_SPREAD * quantiles[1])
     else:
         intensity = np.ones(1)
         host = traced.host_s * np.exp(TRACED_HOST_LOG_SPREAD * quantiles[1])
-    grid = [one.ravel() for one in np.meshgrid(intensity, host, indexing="ij")]
-    base = np.stack([_base(one.chip, one.micro_batch_size, grid[0], traced) for one in points])
+    grid = [one.ravel() for one in np.meshgrid(intensity, host, width, indexing="ij")]
+    work = Work(grid[0], grid[2], tensor_count, traced)
+    base = np.stack([work.base_s(one.chip, one.micro_batch_size) for one in points])
     times = np.array([one.seconds for one in points])
     if traced is None:  # any scale: as likely to be 1% as 100% of what the points allow
         largest = np.min(times[:, None] / base, axis=0) * 1.15
@@ -138,21 +188,14 @@ def infer(points: Sequence[Point], traced: TracedStep | None = None, *, is_train
         weight=weight[kept] / weight[kept].sum(),
         host_s=over_scale[1],
         scale=scale[kept],
-        intensity=over_scale[0],
-        traced=traced,
+        work=Work(over_scale[0], over_scale[2], tensor_count, traced),
     )
 
 
-def _base(chip: Chip, micro_batch_size: float, intensity: Vector, traced: TracedStep | None) -> Vector:
-    if traced is not None:
-        return np.full_like(intensity, traced.gpu_s(chip, micro_batch_size))
+def _moved_fraction(chip: Chip) -> float:
+    """Bytes that a micro batch moves, of those in fp32."""
     is_half = chip.precision in (Precision.BF16, Precision.FP16) and chip.is_on_units
-    moved = HALF_BYTES_FRACTION if is_half else 1.0
-    memory_s = moved / chip.bytes_per_s
-    free_s = intensity / chip.product_flop_per_s + memory_s
-    limited_s = intensity / chip.sustained_flop_per_s + chip.stream_power_fraction * memory_s
-    per_sample: Vector = micro_batch_size * np.maximum(free_s, limited_s)
-    return per_sample
+    return HALF_BYTES_FRACTION if is_half else 1.0
 
 
 def _joined(host_s: Vector, gpu_s: Vector, traced: TracedStep | None) -> Vector:

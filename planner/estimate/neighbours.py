@@ -17,15 +17,23 @@ PairOfChips = tuple[str, str]
 
 
 def witnesses_of(
-    peers: Mapping[str, Sequence[Measurement]], gpus: Mapping[str, Gpu], *, is_training: bool = True
+    peers: Mapping[str, Sequence[Measurement]],
+    gpus: Mapping[str, Gpu],
+    *,
+    is_training: bool = True,
+    tensor_counts: Mapping[str, int] | None = None,
 ) -> dict[PairOfChips, Witnesses]:
-    """By source and target chip, what workloads measured on both have to say."""
+    """By source and target chip, what workloads measured on both have to say.
+
+    ``tensor_counts`` names the workloads that run as tensor-parallel ranks, as `fit` is told of its own.
+    """
     found: dict[PairOfChips, list[Witness]] = {}
     for workload, measurements in peers.items():
         starts = reduce_to_one(sources_of(measurements, gpus), None, probes_by_gpu(measurements))
         for source_gpu in sorted({one.chip.gpu for one in starts}):
             known = [one for one in starts if one.chip.gpu == source_gpu]
-            compute = fit_compute(known, {}, is_training=is_training)
+            count = (tensor_counts or {}).get(workload, 1)
+            compute = fit_compute(known, {}, is_training=is_training, tensor_count=count)
             for before in known:
                 for after in starts:
                     if after.chip.gpu != source_gpu and _is_alike(before, after):

@@ -67,7 +67,7 @@ SCORE_QUANTILES = {0.5: 0.3, 0.8: 0.85, 0.9: 1.25, 0.95: 1.75}
 """Of |log(measured / predicted)| in units of `ScalingModel.error_scale` (its side), over the workloads of
 benchmarks/estimate/scaling_sia_t4.py and scaling_llm_foundry.py, both data sets weighing the same."""
 
-_LINK_FACTORS = {  # how far a link's real rate lies from `collectives.LINK_EFFICIENCY` times its figure
+LINK_FACTORS = {  # how far a link's real rate lies from `collectives.LINK_EFFICIENCY` times its figure
     Transport.NVLINK: 1.3,
     Transport.PCIE: 1.8,
     Transport.HOST: 2.0,
@@ -91,7 +91,7 @@ _LINK_SPREAD = {Transport.TCP: 0.1, Transport.RDMA: 0.02}
 Public clouds vary (Uta et al., NSDI 2020); 10% is a cautious middle. Fabrics for RDMA are not shared."""
 _STRAGGLER = Prior(median=0.01, factor=1.5)
 """Spread of one worker's step on a dedicated GPU, from clocks and temperature: about 1%, an estimate."""
-_SHARED_BUS = 0.5
+SHARED_BUS = 0.5
 """Workers of a node without NVLink share host bridges and memory: their rate falls by (workers/2)^x, where
 x = 0 is a lane for each and 1 is one bus for all."""
 
@@ -118,8 +118,8 @@ def scaling_priors(parallelism: Parallelism, traffic: Traffic, fabric: Fabric) -
     """What is believed of the constants of `step_s` before several workers were measured."""
     return {
         "traffic": _KNOWN_TRAFFIC if traffic.gradient_bytes is not None else _UNKNOWN_TRAFFIC,
-        "intra_slowdown": Prior(median=1.0, factor=_LINK_FACTORS[fabric.intra.transport]),
-        "inter_slowdown": Prior(median=1.0, factor=_LINK_FACTORS[fabric.inter.transport]),
+        "intra_slowdown": Prior(median=1.0, factor=LINK_FACTORS[fabric.intra.transport]),
+        "inter_slowdown": Prior(median=1.0, factor=LINK_FACTORS[fabric.inter.transport]),
         "two_way": _TWO_WAY if fabric.inter.transport is Transport.TCP else Prior(median=1.0, factor=1.0),
         "overlap": _OVERLAP.get(parallelism, Prior(median=1.0, factor=1.0)),
         "straggler": _STRAGGLER,
@@ -301,7 +301,7 @@ def _slowed(fabric: Fabric, group: Group, constants: Mapping[str, float]) -> Fab
     """The fabric at the rates that the constants say, with its shared bus when it has one."""
     crowd = 1.0
     if fabric.intra.transport in (Transport.PCIE, Transport.HOST) and group.ranks_per_node > 1:
-        crowd = (group.ranks_per_node / 2.0) ** _SHARED_BUS
+        crowd = (group.ranks_per_node / 2.0) ** SHARED_BUS
     pair = constants["two_way"] if group.node_count == 2 else 1.0  # noqa: PLR2004
     slowest = 1.0 + _LINK_SPREAD.get(fabric.inter.transport, 0.0) * expected_maximum_normal(group.node_count)
     volume = constants["traffic"]  # more bytes at a rate are the same bytes at a lower rate
