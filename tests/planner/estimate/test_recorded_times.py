@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.estimate import fit_reference, llm_foundry_h100, neusight, transfer, zeus_choice
 from benchmarks.estimate.recorded import chips
-from benchmarks.estimate.scores import default_data, mape, worst_factor
+from benchmarks.estimate.scores import default_data, exact_interval, leave_one_group_out, mape, worst_factor
 from catalogs.gpus import load_gpus
 from planner.estimate.chips import chip
 from planner.estimate.operations import roofline_s, work_of
@@ -61,6 +61,17 @@ def test_between_gpus_by_the_chips_figures(data: Path) -> None:
     assert all(worst_factor(rows) < 2.5 for rows in by_dataset.values())
     for one in found:
         assert one.source.gpu != one.target.gpu
+
+
+def test_tensor_parallel_ranks_from_one_link_to_another(data: Path) -> None:
+    recorded = [one for one in transfer.recordings(data) if one.dataset == "sailor"]
+    rows = [one.row for one in transfer.predictions(recorded, chips(), has_peers=False)]
+    coverage = leave_one_group_out(rows)
+    low, high = exact_interval(coverage.hits, coverage.count)
+
+    assert len(rows) == 648
+    assert mape(rows) < 0.30
+    assert low <= 0.9 <= high
 
 
 def test_choosing_a_gpu_after_measuring_another(data: Path) -> None:
