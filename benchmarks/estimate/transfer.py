@@ -30,7 +30,7 @@ from catalogs.gpus import Gpu
 from planner.choice.plan import HOST_BOUND_FRACTION
 from planner.estimate import Hardware, fit
 from planner.estimate.chips import peak_flop_per_s
-from planner.estimate.neighbours import witnesses_of
+from planner.estimate.neighbours import Peer, witnesses_of
 from planner.estimate.peers import Witnesses
 from trials.trial import Measurement, Precision
 
@@ -165,13 +165,13 @@ def predictions(rows: Iterable[Recording], gpus: Mapping[str, Gpu], *, has_peers
         by_workload = _grouped(mine, lambda one: one.workload)
         for is_training in (True, False):
             named = {name: all_ for name, all_ in by_workload.items() if all_[0].is_training is is_training}
-            measured = {name: [_measurement(one) for one in all_] for name, all_ in named.items()}
-            counts = {name: all_[0].tensor_count for name, all_ in named.items()}
-            witnesses = (
-                witnesses_of(measured, gpus, is_training=is_training, tensor_counts=counts)
-                if has_peers
-                else {}
-            )
+            peers = {
+                name: Peer(
+                    measurements=[_measurement(one) for one in all_], tensor_count=all_[0].tensor_count
+                )
+                for name, all_ in named.items()
+            }
+            witnesses = witnesses_of(peers, gpus, is_training=is_training) if has_peers else {}
             for name, all_ in named.items():
                 for known in _grouped(all_, lambda one: one.gpu).values():
                     found.extend(_from_one_gpu(name, known, all_, gpus, witnesses))

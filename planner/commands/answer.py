@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +16,7 @@ from planner.choice.space import Knobs, configs_for
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit
 from planner.estimate.bound import Binding, binding_of
+from planner.estimate.neighbours import Peer, witnesses_of
 from planner.estimate.peak_fraction import peak_fraction
 from planner.estimate.probe import slow_links
 from planner.exits import Exit
@@ -23,6 +24,7 @@ from planner.options import Output
 from planner.reports import to_json, to_terminal, write_reports
 from planner.reports.curves import fitted_curves
 from planner.reports.report import Report, SweepSummary, TrialRecord
+from planner.study.reading import read_peers
 from planner.study.saved import SavedStudy, SavedTrial, spent_on
 from planner.target import Target, TargetFlags, resolve_target
 from trials.profile import WorkloadProfile
@@ -50,8 +52,10 @@ def _has_length(flags: TargetFlags) -> bool:
     return any(one is not None for one in (flags.samples, flags.epochs, flags.tokens))
 
 
-def estimator_of(study: SavedStudy, prices: Prices) -> Estimator:
-    """Fitted to everything that the study holds."""
+def estimator_of(study: SavedStudy, prices: Prices, peers: Mapping[str, Peer] | None = None) -> Estimator:
+    """Fitted to all that the study holds, corrected by ``peers`` (read where None is given)."""
+    if peers is None:
+        peers = read_peers(study)
     outcomes = [one.outcome for one in study.trials()]
     return fit(
         [one for one in outcomes if isinstance(one, Measurement)],
@@ -59,6 +63,7 @@ def estimator_of(study: SavedStudy, prices: Prices) -> Estimator:
         profile=study.profile,
         failures=[one for one in outcomes if isinstance(one, Failure)],
         confidence=prices.confidence,
+        witnesses=witnesses_of(peers, prices.gpus),
     )
 
 
@@ -66,7 +71,8 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
     """The recommendation and all it rests on. Pure but for reading the study."""
     profile, trials = study.profile, study.trials()
     outcomes = [one.outcome for one in trials]
-    estimator = estimator_of(study, prices)
+    peers = read_peers(study)
+    estimator = estimator_of(study, prices, peers)
     knobs = knobs_of(trials)
     spent_usd = spent_on(trials)
     recommendation = recommend(
@@ -107,11 +113,20 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
         ),
         generated_at=datetime.now(UTC),
         planner_version=planner.__version__,
-        notes=(*study.notes, *prices.notes),
+        notes=(*study.notes, *prices.notes, *_corrections(peers)),
         curves=fitted_curves(outcomes, prices.gpus, estimator),
         slow_links=slow_links([one for one in outcomes if isinstance(one, Measurement)], prices.gpus),
         guards=guards(outcomes),
         binding=_binding(outcomes, recommendation, profile, prices),
+    )
+
+
+def _corrections(peers: Mapping[str, Peer]) -> tuple[str, ...]:
+    if not peers:
+        return ()
+    return (
+        "What is predicted from one device for another is corrected by what other studies of this storage "
+        f"measured on both: {', '.join(sorted(peers))}.",
     )
 
 

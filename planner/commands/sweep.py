@@ -14,12 +14,14 @@ from planner.commands.at_hand import AtHand, find_devices
 from planner.commands.lookout import Lookout
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
+from planner.estimate.neighbours import witnesses_of
 from planner.exits import Exit
 from planner.live import Watch, announce, say
 from planner.options import Output, Pricing, SweepFlags
 from planner.reports import formats
 from planner.search.market import Market
 from planner.search.search import Search
+from planner.study.reading import read_peers
 from planner.study.storage import default_storage_url, open_storage
 from planner.study.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
@@ -125,6 +127,7 @@ def _search(study: Study, here: AtHand, prices: Prices, profile: WorkloadProfile
         usd_per_hour=here.usd_per_hour,
         confidence=prices.confidence,
         stated=prices.stated,
+        witnesses=witnesses_of(read_peers(study), prices.gpus),
     )
     search = Search(study, here.configs, market, profile)
     lost = search.settle()

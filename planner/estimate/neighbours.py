@@ -4,36 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from catalogs.gpus import Gpu
-from planner.estimate.compute import Compute, Start, fit_compute, passage_of
+from planner.estimate.compute import Compute, Start, fit_compute, passage_of, traced_optimizer_s
 from planner.estimate.measured import sources_of
 from planner.estimate.peers import Witness, Witnesses, hear
+from planner.estimate.traced import traced_steps
 from planner.estimate.workers import probes_by_gpu, reduce_to_one
+from trials.profile import WorkloadProfile
 from trials.trial import Measurement
 
 PairOfChips = tuple[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Another workload, as `fit` would be told of it."""
+
+    measurements: Sequence[Measurement]
+    profile: WorkloadProfile | None = None
+    tensor_count: int = 1
+
+
 def witnesses_of(
-    peers: Mapping[str, Sequence[Measurement]],
-    gpus: Mapping[str, Gpu],
-    *,
-    is_training: bool = True,
-    tensor_counts: Mapping[str, int] | None = None,
+    peers: Mapping[str, Peer], gpus: Mapping[str, Gpu], *, is_training: bool = True
 ) -> dict[PairOfChips, Witnesses]:
     """By source and target chip, what workloads measured on both have to say.
 
-    ``tensor_counts`` names the workloads that run as tensor-parallel ranks, as `fit` is told of its own.
+    Args:
+        peers: by name; one that is itself asked about is not heard then (`fit` with its name).
+        gpus: catalog by name.
+        is_training: whether their steps have a backward pass.
     """
     found: dict[PairOfChips, list[Witness]] = {}
-    for workload, measurements in peers.items():
-        starts = reduce_to_one(sources_of(measurements, gpus), None, probes_by_gpu(measurements))
+    for workload, peer in peers.items():
+        traced = traced_steps(peer.profile.traces) if peer.profile is not None else {}
+        plain = [one for one in peer.measurements if one.config.loader_worker_count is None]
+        sources = sources_of(plain, gpus, partial(traced_optimizer_s, traced))
+        starts = reduce_to_one(sources, peer.profile, probes_by_gpu(plain))
         for source_gpu in sorted({one.chip.gpu for one in starts}):
             known = [one for one in starts if one.chip.gpu == source_gpu]
-            count = (tensor_counts or {}).get(workload, 1)
-            compute = fit_compute(known, {}, is_training=is_training, tensor_count=count)
+            compute = fit_compute(known, traced, is_training=is_training, tensor_count=peer.tensor_count)
             for before in known:
                 for after in starts:
                     if after.chip.gpu != source_gpu and _is_alike(before, after):

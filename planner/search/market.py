@@ -13,6 +13,7 @@ from planner.choice.plan import hardware_of
 from planner.cost import SECONDS_PER_HOUR, held_usd
 from planner.estimate import Estimate, Estimator, Hardware
 from planner.estimate.memory import CUDA_CONTEXT_BYTES
+from planner.estimate.peers import Witnesses
 from planner.search.acquisition import Candidate
 from planner.target import Target
 from trials.devices import DeviceGroup
@@ -40,6 +41,7 @@ class Market:
     usd_per_hour: Mapping[str, float | None]  # of one device at hand (a GPU, or the CPU machine), by GPU name
     confidence: float = 0.9
     stated: Stated = field(default_factory=Stated)
+    witnesses: Mapping[tuple[str, str], Witnesses] = field(default_factory=dict)  # other studies, by chips
 
     @property
     def is_priced(self) -> bool:

@@ -83,6 +83,7 @@ class Search:
                 profile=self._profile,
                 failures=[one for one in outcomes if isinstance(one, Failure)],
                 confidence=self._market.confidence,
+                witnesses=self._market.witnesses,
             )
         return self._estimator
 

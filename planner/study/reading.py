@@ -12,8 +12,11 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from planner.study.saved import SavedStudy, check_schema, found, saved_trial
-from planner.study.storage import shown, sqlite_file
+from planner.errors import PlannerError
+from planner.estimate.neighbours import Peer
+from planner.study.saved import CONFIG, SavedStudy, check_schema, found, saved_trial
+from planner.study.storage import shown, sqlite_file, sqlite_url
+from trials.trial import Measurement
 
 KNOWN_LAYOUT = "v3.2.0.a"  # alembic's name of the tables of Optuna 3.2 to 5
 
@@ -33,8 +36,7 @@ def read_study(storage_url: str, name_or_prefix: str) -> SavedStudy:
 
 def _read_sqlite(file: Path, name_or_prefix: str, where: str) -> SavedStudy | None:
     """None where the file has another layout."""
-    address = f"{file.absolute().as_uri()}?mode=ro"
-    with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
+    with contextlib.closing(_opened(file)) as database:
         if database.execute("SELECT version_num FROM alembic_version").fetchall() != [(KNOWN_LAYOUT,)]:
             return None
         ids = dict(database.execute("SELECT study_name, study_id FROM studies"))
@@ -54,4 +56,41 @@ def _read_sqlite(file: Path, name_or_prefix: str, where: str) -> SavedStudy | No
         ):
             by_trial.setdefault(number, {})[key] = json.loads(text)
         trials = [saved_trial(number, values, name) for number, values in by_trial.items()]
-        return SavedStudy(name, attributes, [one for one in trials if one is not None])
+        kept = [one for one in trials if one is not None]
+        return SavedStudy(name, attributes, sqlite_url(file), kept)
+
+
+def read_peers(study: SavedStudy) -> dict[str, Peer]:
+    """The storage's other studies that ran on two devices or more, by name, as far as they can be read."""
+    devices: dict[str, set[str]] = {}
+    for name, config in _trial_configs(study.storage_url):
+        devices.setdefault(name, set()).add(json.loads(config)["gpu"])
+    peers: dict[str, Peer] = {}
+    for name, known in devices.items():
+        if name != study.name and len(known) > 1:
+            with contextlib.suppress(PlannerError):  # of another version
+                other = read_study(study.storage_url, name)
+                outcomes = [one.outcome for one in other.trials()]
+                measured = [one for one in outcomes if isinstance(one, Measurement)]
+                peers[name] = Peer(measurements=measured, profile=other.profile)
+    return peers
+
+
+def _trial_configs(storage_url: str) -> list[tuple[str, str]]:
+    """Name of study and configuration of every trial."""
+    file = sqlite_file(storage_url)
+    if file is not None:
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(_opened(file)) as database:
+            rows = database.execute(
+                "SELECT study_name, value_json FROM studies JOIN trials USING (study_id) "
+                "JOIN trial_user_attributes USING (trial_id) WHERE key = ?",
+                (CONFIG,),
+            )
+            return [(name, json.loads(text)) for name, text in rows]
+    from planner.study.store import trial_configs
+
+    return list(trial_configs(storage_url))
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)

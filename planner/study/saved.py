@@ -34,9 +34,14 @@ class SavedStudy:
     """One workload's measurements as they were read."""
 
     def __init__(
-        self, name: str, attributes: Mapping[str, Any], trials: Sequence[SavedTrial] | None = None
+        self,
+        name: str,
+        attributes: Mapping[str, Any],
+        storage_url: str,
+        trials: Sequence[SavedTrial] | None = None,
     ) -> None:
         self.name = name
+        self.storage_url = storage_url
         self._attributes = attributes
         self._trials = tuple(trials or ())
 

@@ -62,9 +62,8 @@ class Study(SavedStudy):
     """One workload's measurements, open for reading and writing."""
 
     def __init__(self, study: optuna.Study, storage_url: str) -> None:
-        super().__init__(study.study_name, study.user_attrs)
+        super().__init__(study.study_name, study.user_attrs, storage_url)
         self.optuna_study = study
-        self.storage_url = storage_url
         self._sampler = PlannedSampler()
         study.sampler = self._sampler
 
@@ -250,6 +249,18 @@ def summaries(storage_url: str) -> tuple[StudySummary, ...]:
         ]
         ours = [one for one in studies if "workload" in one.user_attrs]
         return tuple(_summary(Study(one, storage_url)) for one in ours)
+
+
+def trial_configs(storage_url: str) -> Iterator[tuple[str, str]]:
+    """Name of study and configuration, as it was saved, of every trial of the storage."""
+    storage = open_storage(storage_url, is_created=False)
+    with storage_errors(storage_url):
+        for study in storage.get_all_studies():
+            for trial in storage.get_all_trials(
+                storage.get_study_id_from_name(study.study_name), deepcopy=False
+            ):
+                if CONFIG in trial.user_attrs:
+                    yield study.study_name, trial.user_attrs[CONFIG]
 
 
 def _summary(study: Study) -> StudySummary:

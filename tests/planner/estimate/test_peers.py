@@ -6,7 +6,7 @@ import pytest
 
 from catalogs.gpus import load_gpus
 from planner.estimate import Hardware, fit
-from planner.estimate.neighbours import witnesses_of
+from planner.estimate.neighbours import Peer, witnesses_of
 from planner.estimate.peers import Passage, Witness, hear
 from tests.builders import make_config, make_measurement
 
@@ -66,10 +66,12 @@ def test_other_studies_correct_the_estimator_between_their_chips() -> None:
     plain = fit(mine, gpus=GPUS).step_time_s(a100, hardware)
     assert plain is not None
     others = {
-        f"study {index}": [
-            make_measurement(l4, step_time_s=2.0),
-            make_measurement(a100, step_time_s=1.3 * plain.expected),
-        ]
+        f"study {index}": Peer(
+            measurements=[
+                make_measurement(l4, step_time_s=2.0),
+                make_measurement(a100, step_time_s=1.3 * plain.expected),
+            ]
+        )
         for index in range(10)
     }
 

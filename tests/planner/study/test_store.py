@@ -15,10 +15,11 @@ import optuna
 import pytest
 
 from planner.choice.space import Exclusion
+from planner.codec import from_json
 from planner.errors import PlannerError
 from planner.search.search import distributions, params_of
-from planner.study.reading import read_study
-from planner.study.store import Study, load_study, open_study, summaries
+from planner.study.reading import read_peers, read_study
+from planner.study.store import Study, load_study, open_study, summaries, trial_configs
 from tests.builders import (
     make_config,
     make_failure,
@@ -28,7 +29,7 @@ from tests.builders import (
     make_target,
     make_workload,
 )
-from trials.trial import FailureKind, Outcome
+from trials.trial import FailureKind, Outcome, TrialConfig
 
 EXCLUDED = (Exclusion(knob="tf32", reason="a CPU has no TF32 units"),)
 GPUS = {"L4-24GB": make_gpu()}
@@ -68,6 +69,27 @@ def test_a_newer_catalog_keeps_the_study_usable_but_for_what_it_adds(url: str, n
     assert [one.outcome for one in study.trials()] == [first, second]
     with pytest.raises(PlannerError, match="made with a catalog that has no T4-16GB"):
         study.ask(params_of(make_config("T4-16GB")), grown)
+
+
+def test_another_study_on_two_devices_is_a_peer(url: str, name: str) -> None:
+    mine, other = open_study(url, make_workload(), name), open_study(url, make_workload(), f"{name}-other")
+    other.remember(profile=make_profile(), target=make_target(), notes=(), exclusions=())
+    both = [make_measurement(), make_measurement(make_config("T4-16GB"))]
+    for outcome in both:
+        optuna_trial = other.ask(
+            params_of(outcome.config), distributions({**GPUS, "T4-16GB": make_gpu("T4-16GB")})
+        )
+        other.start(optuna_trial, outcome.config)
+        other.save(optuna_trial, outcome, None, None)
+
+    peer = read_peers(mine)[other.name]
+
+    assert list(peer.measurements) == both
+    assert peer.profile == make_profile()
+    by_optuna = [
+        from_json(text, TrialConfig, where="") for study, text in trial_configs(url) if study == other.name
+    ]
+    assert by_optuna == [one.config for one in both]
 
 
 def test_what_is_saved_is_read_back_by_another_process_equal(url: str, name: str) -> None:
