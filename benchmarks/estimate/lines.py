@@ -9,7 +9,6 @@ between; given the two smallest, every larger one.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.estimate.recorded import chips, config_of, measurement_of
-from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, worst_factor
+from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, row_of, worst_factor
 from benchmarks.estimate.transfer import recordings
 from catalogs.gpus import Gpu
 from planner.estimate import Hardware, fit
@@ -53,15 +52,7 @@ def predictions(sweep: Sweep, known: Iterable[int], gpu: Gpu, group: str) -> lis
             config_of(gpu.name, Precision.FP32, size), Hardware(gpu=gpu, link=gpu.link)
         )
         assert estimate is not None
-        rows.append(
-            Row(
-                group=group,
-                measured=seconds,
-                predicted=estimate.expected,
-                below=math.log(estimate.expected / estimate.low),
-                above=math.log(estimate.high / estimate.expected),
-            )
-        )
+        rows.append(row_of(group, seconds, estimate))
     return rows
 
 

@@ -19,9 +19,9 @@ import pandas as pd
 
 from benchmarks.estimate.mpt import MODELS, mpt_trace
 from benchmarks.estimate.recorded import measurement_of
-from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, worst_factor
+from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, row_of, worst_factor
 from catalogs.gpus import Gpu, Link, load_gpus
-from planner.estimate import Estimate, Hardware, fit
+from planner.estimate import Hardware, fit
 from trials.profile import Adapter, TargetHint, WorkloadProfile
 from trials.trial import Parallelism, Precision, TrialConfig
 
@@ -100,7 +100,7 @@ def predicted(row: dict[str, object], gpus: dict[str, Gpu]) -> tuple[str, Row, f
     compute = (old.bf16_flop_per_s or 1.0) / (gpu.bf16_flop_per_s or 1.0)
     guess = math.sqrt(compute * old.bandwidth_bytes_per_s / gpu.bandwidth_bytes_per_s)
     guess_s = known_s * guess * after.global_batch_size / before.global_batch_size
-    scored = _scored(str(row["Model"]), true_s, estimate)
+    scored = row_of(str(row["Model"]), true_s, estimate)
     return f"{row['Model']}-s{row['SeqLen (T)']}-n{row['# GPUs']}", scored, abs(guess_s / true_s - 1.0)
 
 
@@ -114,18 +114,8 @@ def from_trace(data: Path, gpus: dict[str, Gpu]) -> list[Row]:
         estimator = fit([], gpus=gpus, profile=profile_of(row, [config]))
         estimate = estimator.step_time_s(config, Hardware(gpu=gpus[config.gpu], link=Link.NVLINK))
         assert estimate is not None
-        rows.append(_scored(str(row["Model"]), step_s(row, "", config), estimate))
+        rows.append(row_of(str(row["Model"]), step_s(row, "", config), estimate))
     return rows
-
-
-def _scored(group: str, measured_s: float, estimate: Estimate) -> Row:
-    return Row(
-        group=group,
-        measured=measured_s,
-        predicted=estimate.expected,
-        below=math.log(estimate.expected / estimate.low),
-        above=math.log(estimate.high / estimate.expected),
-    )
 
 
 def main() -> None:

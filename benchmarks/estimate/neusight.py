@@ -12,7 +12,6 @@ Baselines, on the same rows: NeuSight 8.9%, roofline 31.4%.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +21,9 @@ import pandas as pd
 
 from benchmarks.estimate.neusight_models import trace_row
 from benchmarks.estimate.recorded import config_of, measurement_of
-from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, worst_factor
+from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, row_of, worst_factor
 from catalogs.gpus import Gpu, load_gpus
-from planner.estimate import Estimate, Hardware, fit
+from planner.estimate import Hardware, fit
 from planner.estimate.chips import chip
 from planner.estimate.operations import roofline_s, work_of
 from trials.profile import Adapter, TargetHint, Trace, WorkloadProfile
@@ -110,7 +109,7 @@ def from_trace(all_: Sequence[Run], gpus: Mapping[str, Gpu]) -> list[tuple[Run, 
         hardware = Hardware(gpu=gpus[one.gpu], link=gpus[one.gpu].link)
         estimate = estimator.step_time_s(config_of(one.gpu, Precision.FP32, one.batch), hardware)
         assert estimate is not None
-        found.append((one, scored(f"{one.model} {one.mode}", one.seconds, estimate)))
+        found.append((one, row_of(f"{one.model} {one.mode}", one.seconds, estimate)))
     return found
 
 
@@ -135,19 +134,8 @@ def from_one_gpu(all_: Sequence[Run], gpus: Mapping[str, Gpu]) -> list[tuple[Run
                     config = config_of(target.gpu, Precision.FP32, target.batch)
                     estimate = estimator.step_time_s(config, hardware)
                     assert estimate is not None
-                    found.append((target, scored(f"{target.model} {target.mode}", target.seconds, estimate)))
+                    found.append((target, row_of(f"{target.model} {target.mode}", target.seconds, estimate)))
     return found
-
-
-def scored(group: str, measured_s: float, estimate: Estimate) -> Row:
-    """A row of the score, with the interval's half widths."""
-    return Row(
-        group=group,
-        measured=measured_s,
-        predicted=estimate.expected,
-        below=math.log(estimate.expected / estimate.low),
-        above=math.log(estimate.high / estimate.expected),
-    )
 
 
 def report(title: str, found: Sequence[tuple[Run, Row]]) -> None:

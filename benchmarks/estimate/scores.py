@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from planner.estimate import Estimate
+from planner.estimate.lognormal import mean_of, sigmas
+
 CONFIDENCE = 0.9
 
 
@@ -41,6 +44,29 @@ class Row:
     def scale(self) -> float:
         """Mean of both sides: the half width of an interval per unit of score."""
         return 0.5 * (self.below + self.above)
+
+
+def row_of(group: str, measured_s: float, estimate: Estimate) -> Row:
+    """Of an estimate at `CONFIDENCE`, by its median: as likely too long as too short."""
+    predicted_s = median_of(estimate)
+    return Row(
+        group=group,
+        measured=measured_s,
+        predicted=predicted_s,
+        below=math.log(predicted_s / estimate.low),
+        above=math.log(estimate.high / predicted_s),
+    )
+
+
+def median_of(estimate: Estimate) -> float:
+    """From mean and interval: the value whose log-normal sides have that mean."""
+    low, sides = estimate.low, math.log(estimate.high / estimate.low)
+
+    def excess(share: float) -> float:
+        below, above = (one * sides / sigmas(CONFIDENCE) for one in (share, 1.0 - share))
+        return mean_of(low * math.exp(share * sides), below, above) - estimate.expected
+
+    return low * math.exp(sides * _bisect(excess))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from typing import TypeVar
 import pandas as pd
 
 from benchmarks.estimate.recorded import chips, config_of, measurement_of
-from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, worst_factor
+from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, row_of, worst_factor
 from catalogs.gpus import Gpu
 from planner.choice.plan import HOST_BOUND_FRACTION
 from planner.estimate import Hardware, fit
@@ -204,13 +204,7 @@ def _from_one_gpu(
         config = config_of(target.gpu, target.precision, target.batch)
         estimate = estimator.step_time_s(config, hardware)
         assert estimate is not None
-        row = Row(
-            group=target.workload,
-            measured=target.step_s,
-            predicted=estimate.expected,
-            below=math.log(estimate.expected / estimate.low),
-            above=math.log(estimate.high / estimate.expected),
-        )
+        row = row_of(target.workload, target.step_s, estimate)
         host_fraction = estimator.host_fraction(config, hardware)
         assert host_fraction is not None
         found.append(Prediction(source=before, target=target, row=row, host_fraction=host_fraction))

@@ -4,8 +4,8 @@ Data: zeus/cost_to_target.csv, 177 configurations (GPU and batch size) of six ta
 target. For each task, each GPU type as the measured one and each of 200 price vectors (every GPU's price
 drawn log-uniformly from 0.40 to 3.20 $/h, seed 0): every batch size is known on the measured GPU, the time
 per epoch on the other GPUs is predicted from the chips' figures, the configuration of the lowest cost is
-taken, and its true cost is compared with the true best. Twice: by the expected (median) cost, as plans are
-ranked, and by the mean (`Estimate.mean`), since an unsure prediction costs more on average than its median.
+taken, and its true cost is compared with the true best. Twice: by the expected cost, which is the mean, as
+plans are ranked, and by the median, since an unsure prediction costs more on average than its median.
 
     python benchmarks/estimate/zeus_choice.py [DATA]
 
@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.estimate.recorded import chips, config_of, measurement_of
-from benchmarks.estimate.scores import data_directory
+from benchmarks.estimate.scores import data_directory, median_of
 from benchmarks.estimate.transfer import SAMPLES_PER_EPOCH
 from catalogs.gpus import Gpu
 from planner.estimate import Estimate, Hardware, fit
@@ -52,16 +52,17 @@ def tasks(data: Path) -> dict[str, pd.DataFrame]:
 
 
 def by_mean(times: Times, source: str, gpus: Mapping[str, Gpu], samples: int) -> Times:
-    """Every configuration from those of ``source``: seconds per epoch on average."""
+    """Every configuration from those of ``source``: expected seconds per epoch."""
     return {
-        one: found.mean * samples / one[1] for one, found in _estimates(times, source, gpus, samples).items()
+        one: found.expected * samples / one[1]
+        for one, found in _estimates(times, source, gpus, samples).items()
     }
 
 
 def by_median(times: Times, source: str, gpus: Mapping[str, Gpu], samples: int) -> Times:
-    """The same as they are expected, which is the median."""
+    """The same as likely to be exceeded as not."""
     return {
-        one: found.expected * samples / one[1]
+        one: median_of(found) * samples / one[1]
         for one, found in _estimates(times, source, gpus, samples).items()
     }
 
@@ -126,9 +127,9 @@ def regrets(data: Path, predict: Predict) -> dict[tuple[str, str], list[float]]:
 def main() -> None:
     """Mean regret by task and measured GPU, against the baseline."""
     data = data_directory(__doc__)
-    names = {"median": by_median, "mean": by_mean, "geometric mean": by_geometric_mean}
+    names = {"mean": by_mean, "median": by_median, "geometric mean": by_geometric_mean}
     found = {name: regrets(data, predict) for name, predict in names.items()}
-    for task, source in found["median"]:
+    for task, source in found["mean"]:
         cells = "".join(f"   {name} {mean(mine[task, source]):6.1%}" for name, mine in found.items())
         print(f"{task:32s} measured on {source:20s}{cells}")
     print()

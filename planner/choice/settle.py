@@ -1,15 +1,15 @@
 """Which predictions decide what to rent, and the cheapest measurement that would settle each.
 
 What a measurement is worth is the expected value of perfect information (Howard 1966) on the choice between
-the winner and a rival. The cost C of a plan that is not measured is log-normal between its low and high end,
-with median m and log-spread s. Knowing C, a rival is taken where it is below the winner's W and within the
-limits, and the winner is left where it is above the best rival's R:
+the winner and a rival. The cost C of a plan that is not measured is log-normal with mean M and the log-spread
+s of its interval. Knowing C, a rival is taken where it is below the winner's W and within the limits,
+and the winner is left where it is above the best rival's R:
 
     a rival:     E[(W - C) 1(z < b)] = W F(b) - M F(b - s),   b = min over W and the limits of ln(limit/m)/s
     the winner:  E[(C - R) 1(C > R)] = M F(s - b) - R F(-b),  b = ln(R/m)/s
 
-where M = m exp(s^2/2) is the mean and F the normal distribution function. A trial has an error of its own of
-a few percent, which is neglected. Plans on one unmeasured chip share its error and are settled together. A
+where m = M exp(-s^2/2) is the median and F the normal distribution function. A trial has an error of its own
+of a few percent, which is neglected. Plans on one unmeasured chip share its error and are settled together. A
 trial on one of that chip teaches of a plan on several only the spread that one has: s is shortened to it.
 """
 
@@ -24,7 +24,7 @@ from catalogs.offers import Offer
 from planner.choice.explain import devices_of, nearest_plan
 from planner.choice.plan import Plan, Terms
 from planner.cost import SECONDS_PER_HOUR, billed_s
-from planner.estimate.lognormal import NORMAL, expected_below, log_spread, mean_of
+from planner.estimate.lognormal import NORMAL, expected_below, log_spread, median_of
 from planner.estimate.values import Basis, Estimate
 
 TRIAL_S = 360.0
@@ -116,8 +116,8 @@ def leaving_usd(cost_usd: Estimate, spread: float, rival_usd: float) -> float:
     """Expected saving from learning ``spread`` of the winner's cost, and taking the rival if that is less."""
     if spread <= 0:
         return 0.0
-    bound = math.log(rival_usd / cost_usd.expected) / spread
-    mean_usd = mean_of(cost_usd.expected, spread)
+    mean_usd = cost_usd.expected
+    bound = math.log(rival_usd / median_of(mean_usd, spread)) / spread
     return max(0.0, mean_usd * NORMAL.cdf(spread - bound) - rival_usd * NORMAL.cdf(-bound))
 
 
@@ -196,7 +196,7 @@ def _spreads_to_limit(plan: Plan, terms: Terms, confidence: float) -> float:
     for estimate, limit in limits:
         spread = log_spread(estimate, confidence)
         if limit is not None and spread > 0:
-            bounds.append(math.log(limit / estimate.expected) / spread)
+            bounds.append(math.log(limit / median_of(estimate.expected, spread)) / spread)
     return min(bounds)
 
 

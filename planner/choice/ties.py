@@ -14,12 +14,11 @@ NEGLIGIBLE_FRACTION = 0.02
 def is_same_within(first: Estimate, second: Estimate) -> bool:
     """Whether two positive estimates with errors of their own cannot be told apart.
 
-    The interval of their log ratio holds zero; its half width adds, in quadrature, the halves that face each
-    other: what the smaller may be above its middle, and the larger below.
+    The interval of their log ratio, whose middle is that of their medians and whose width adds theirs in
+    quadrature, holds zero.
     """
-    small, large = sorted((first, second), key=lambda one: one.expected)
-    gap = math.log(large.expected / small.expected)
-    return gap <= math.hypot(math.log(small.high / small.expected), math.log(large.expected / large.low))
+    gap = abs(math.log(first.low * first.high / (second.low * second.high)))  # twice, as the widths are
+    return gap <= math.hypot(math.log(first.high / first.low), math.log(second.high / second.low))
 
 
 def is_tied_here(one: Estimate, fastest: Estimate) -> bool:

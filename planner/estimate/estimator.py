@@ -17,6 +17,7 @@ from planner.estimate.capacity import Capacity, fit_capacity
 from planner.estimate.compute import Compute, fit_compute, traced_optimizer_s
 from planner.estimate.interval import Ground, half_width, multiplier
 from planner.estimate.loading import LOADER_LOG_SPREAD, loader_speed_ratio
+from planner.estimate.lognormal import mean_of, sigmas
 from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, setting_of, sources_of, vcpus_used
 from planner.estimate.peers import Witnesses
 from planner.estimate.traced import traced_steps
@@ -126,7 +127,7 @@ class Estimator:
         ratio = loader_speed_ratio(alone, config.loader_worker_count)
         noise = alone.half_width_fraction / 2.0
         half = half_width(Ground.LINE, LOADER_LOG_SPREAD, noise, self.confidence)
-        return _estimate(alone.step_time_s / ratio, half, half, Basis.PREDICTED)
+        return self._around(alone.step_time_s / ratio, half, half, Basis.PREDICTED)
 
     def _step_time_s(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
         setting = setting_of(config, hardware.gpu, hardware.vcpus)
@@ -134,44 +135,42 @@ class Estimator:
         if measured is not None:
             half = RUN_TO_RUN_FRACTION + measured.half_width_fraction
             half *= multiplier(Ground.LINE, self.confidence) / multiplier(Ground.LINE, 0.9)
-            basis = Basis.INTERPOLATED if measured.is_interpolated else Basis.MEASURED
-            return _estimate(measured.step_time_s, half, half, basis)
+            return Estimate(
+                low=measured.step_time_s * math.exp(-half),
+                expected=measured.step_time_s,
+                high=measured.step_time_s * math.exp(half),
+                basis=Basis.INTERPOLATED if measured.is_interpolated else Basis.MEASURED,
+            )
         if config.loader_worker_count is not None:
             return self._with_loaders(config, hardware)
         line = self.lines.get(setting)
         if line is not None:
             spread = line.log_spread(config.micro_batch_size, config.accumulation)
             half = half_width(Ground.LINE, spread, line.log_noise, self.confidence)
-            expected_s = line.step_time_s(config.micro_batch_size, config.accumulation)
+            middle_s = line.step_time_s(config.micro_batch_size, config.accumulation)
             is_near = line.distance(config.micro_batch_size) <= NEAR_LOG_DISTANCE
-            return _estimate(expected_s, half, half, Basis.INTERPOLATED if is_near else Basis.PREDICTED)
+            return self._around(middle_s, half, half, Basis.INTERPOLATED if is_near else Basis.PREDICTED)
         alone = self.compute.alone(config, hardware)
         if alone is None:
             return None
         together = self.workers.step(alone, config, hardware)
         half = half_width(alone.ground, alone.log_spread, alone.log_noise, self.confidence)
         reach = scaling_multiplier(self.confidence)
-        estimate = _estimate(
+        return self._around(
             together.step_s,
             math.hypot(half, reach * together.log_below),
             math.hypot(half, reach * together.log_above),
             Basis.PREDICTED,
+            floor=config.accumulation * self.compute.floor_s(config, hardware),
         )
-        return _at_least(estimate, config.accumulation * self.compute.floor_s(config, hardware))
 
-
-def _estimate(expected: float, below: float, above: float, basis: Basis) -> Estimate:
-    return Estimate(
-        low=expected * math.exp(-below), expected=expected, high=expected * math.exp(above), basis=basis
-    )
-
-
-def _at_least(estimate: Estimate, floor: float) -> Estimate:
-    if estimate.low >= floor:
-        return estimate
-    return Estimate(
-        low=floor,
-        expected=max(estimate.expected, floor),
-        high=max(estimate.high, floor),
-        basis=estimate.basis,
-    )
+    def _around(
+        self, middle: float, below: float, above: float, basis: Basis, floor: float = 0.0
+    ) -> Estimate:
+        """Log-normal to either side of the median, ``below`` and ``above`` it in log; not under ``floor``."""
+        low, middle, high = (
+            max(floor, one) for one in (middle * math.exp(-below), middle, middle * math.exp(above))
+        )
+        spreads = (math.log(one) / sigmas(self.confidence) for one in (middle / low, high / middle))
+        expected = min(max(low, mean_of(middle, *spreads)), high)
+        return Estimate(low=low, expected=expected, high=high, basis=basis)

@@ -1,6 +1,6 @@
 """A positive quantity whose logarithm is normal: what an interval says of it, and what it may save.
 
-With median m, log-spread s, mean M = m exp(s^2/2) and F the normal distribution function:
+With mean M, log-spread s, median m = M exp(-s^2/2) and F the normal distribution function:
 
     E[max(W - X, 0)] = W F(b) - M F(b - s),   b = ln(W/m)/s
 
@@ -31,19 +31,30 @@ def log_spread(estimate: Estimate, confidence: float) -> float:
     return math.log(estimate.high / estimate.low) / (2 * sigmas(confidence))
 
 
-def mean_of(median: float, spread: float) -> float:
-    """Of the quantity itself, which lies above its median."""
-    return median * math.exp(spread**2 / 2)
+def mean_of(median: float, below: float, above: float) -> float:
+    """Of a quantity whose log-spreads below and above its median may differ: m exp(s^2/2) where they do not.
+
+    Half of the outcomes lie on each side, as in a log-normal: m (exp(b^2/2) F(-b) + exp(a^2/2) F(a)).
+    """
+    lesser, greater = (
+        math.exp(one**2 / 2) * NORMAL.cdf(side) for one, side in ((below, -below), (above, above))
+    )
+    return median * (lesser + greater)
 
 
-def expected_below(median: float, spread: float, bar: float, limit: float = math.inf) -> float:
+def median_of(mean: float, spread: float) -> float:
+    """What the quantity is as likely to exceed as not."""
+    return mean * math.exp(-(spread**2) / 2)
+
+
+def expected_below(mean: float, spread: float, bar: float, limit: float = math.inf) -> float:
     """How far below ``bar`` the quantity is expected to lie, in its unit; where above, it counts as zero.
 
     Args:
-        median: of the quantity.
+        mean: of the quantity.
         spread: of its logarithm, more than zero.
         bar: in the same unit.
         limit: so many spreads above the median and further the quantity counts as zero too.
     """
-    bound = min(math.log(bar / median) / spread, limit)
-    return max(0.0, bar * NORMAL.cdf(bound) - mean_of(median, spread) * NORMAL.cdf(bound - spread))
+    bound = min(math.log(bar / median_of(mean, spread)) / spread, limit)
+    return max(0.0, bar * NORMAL.cdf(bound) - mean * NORMAL.cdf(bound - spread))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from catalogs.gpus import Gpu, Link
-
-_SIGMAS_AT_90 = 1.645  # half the width of a normal distribution's 90% interval
 
 
 class Basis(StrEnum):
@@ -21,22 +18,19 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """``low <= expected <= high``; the truth lies between low and high with the stated confidence."""
+    """``low <= expected <= high``: the mean between two quantiles.
+
+    ``expected`` is what the quantity is on average: costs are added up, compared and ranked by it. The truth
+    lies between ``low`` and ``high`` with the stated confidence. Errors of predicted times are taken as
+    log-normal, so their mean lies above their median, the further the wider the interval
+    (`lognormal.mean_of`). Of a measurement, and of a peak of memory, it is the value itself: their intervals
+    are narrow.
+    """
 
     low: float
     expected: float
     high: float
     basis: Basis
-
-    @property
-    def mean(self) -> float:
-        """Of a log-normal distribution whose 90% interval this is: what the quantity costs on average.
-
-        ``expected`` is the median. Where costs are compared, an unsure estimate of a lower median can still
-        cost more on average.
-        """
-        sigma = math.log(self.high / self.low) / (2.0 * _SIGMAS_AT_90)
-        return self.expected * math.exp(0.5 * sigma * sigma)
 
     def scaled(self, factor: float) -> Estimate:
         """The estimate of ``factor`` (positive) times the quantity."""
@@ -45,7 +39,10 @@ class Estimate:
         )
 
     def inverse(self, numerator: float = 1.0) -> Estimate:
-        """The estimate of ``numerator`` divided by the quantity (which must be positive)."""
+        """The estimate of ``numerator`` divided by the quantity (which must be positive).
+
+        Its ``expected`` is what goes with the expected quantity, so that a speed and its time agree.
+        """
         return Estimate(
             low=numerator / self.high,
             expected=numerator / self.expected,

@@ -74,7 +74,7 @@ def fit_probability(candidate: Candidate, confidence: float) -> float:
 
 
 def expected_improvement(best: float, run_cost: Estimate, confidence: float) -> float:
-    """E[max(best - cost, 0)] for a lognormal cost with median ``expected``, in the unit of ``best``."""
+    """E[max(best - cost, 0)] for a lognormal cost, in the unit of ``best``."""
     spread = _spread(run_cost, confidence)
     if spread <= 0:
         return max(best - run_cost.expected, 0.0)

@@ -22,6 +22,7 @@ from planner.choice.guard import next_guard
 from planner.choice.rule_out import rule_out, technique_of
 from planner.estimate import Estimate, Estimator, fit
 from planner.estimate.loading import loader_variants
+from planner.estimate.lognormal import log_spread, median_of
 from planner.search.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose, fit_probability
 from planner.search.approach import SAFE_PROBABILITY, approach
 from planner.search.market import Market, expected_trial_s
@@ -210,7 +211,10 @@ class Search:
         """Wall time that a trial of ``config`` will hold its devices."""
         seen = [one for one in self._outcomes if isinstance(one, Measurement)]
         step = self.estimator.step_time_s(config, self._market.hardware_at_hand(config))
-        return expected_trial_s(config, purpose, None if step is None else step.expected, seen)
+        # by the median: a trial that is far slower than believed is ended by its limit
+        spread = 0.0 if step is None else log_spread(step, self._market.confidence)
+        step_s = None if step is None else median_of(step.expected, spread)
+        return expected_trial_s(config, purpose, step_s, seen)
 
     def run_cost(self, config: TrialConfig) -> Estimate | None:
         """Of the target run; see `Market.run_cost`."""

@@ -162,11 +162,17 @@ def rounding_per_holding_s(job: SpotJob, offer: Offer) -> float:
 
 
 def work_cases(job: SpotJob, work: Estimate) -> Cases:
-    """The run at the low, expected and high end of its work, weighted; one case where they are the same."""
+    """The run at the low end, the middle and the high end of its work, weighted; one case where they are one.
+
+    The middle is where the cases have the work's mean. For a log-normal that is its median, within 4% up to
+    a log-spread of 1.
+    """
     if work.low == work.high:
         return ((1.0, job),)
-    ends = (work.low, work.expected, work.high)
-    return tuple((weight, job.with_work(one)) for weight, one in zip(PERCENTILE_WEIGHTS, ends, strict=True))
+    low, middle, high = PERCENTILE_WEIGHTS
+    rest_s = (work.expected - low * work.low - high * work.high) / middle
+    points = (work.low, min(max(rest_s, work.low), work.high), work.high)
+    return tuple((weight, job.with_work(one)) for weight, one in zip(PERCENTILE_WEIGHTS, points, strict=True))
 
 
 def with_waits(cases: Cases) -> Cases:

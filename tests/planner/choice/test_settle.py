@@ -27,24 +27,28 @@ CONFIDENCE = 0.9
 H100 = make_gpu("H100-SXM5-80GB")
 
 
-def sampled(cost: float, spread: float) -> list[float]:
+SPREAD = 0.3
+COST = make_estimate(10.0 * math.exp(SPREAD**2 / 2))  # of a median of 10
+
+
+def sampled() -> list[float]:
     draw = random.Random(7)
-    return [cost * math.exp(spread * draw.gauss(0, 1)) for _ in range(200_000)]
+    return [10.0 * math.exp(SPREAD * draw.gauss(0, 1)) for _ in range(200_000)]
 
 
 @pytest.mark.parametrize("rival_usd", [7.0, 10.0, 14.0])
 def test_leaving_is_worth_what_sampling_says(rival_usd: float) -> None:
-    costs = sampled(10.0, 0.3)
+    costs = sampled()
     expected = sum(max(0.0, one - rival_usd) for one in costs) / len(costs)
-    assert leaving_usd(make_estimate(10.0), 0.3, rival_usd) == pytest.approx(expected, rel=0.03)
+    assert leaving_usd(COST, SPREAD, rival_usd) == pytest.approx(expected, rel=0.03)
 
 
 @pytest.mark.parametrize("limit", [-0.5, 0.5, math.inf])
 def test_taking_is_worth_what_sampling_says_within_the_limits(limit: float) -> None:
-    costs = sampled(10.0, 0.3)
-    bound = 10.0 * math.exp(0.3 * limit)
+    costs = sampled()
+    bound = 10.0 * math.exp(SPREAD * limit)
     expected = sum(max(0.0, 9.0 - one) for one in costs if one <= bound) / len(costs)
-    assert taking_usd(make_estimate(10.0), 0.3, 9.0, limit) == pytest.approx(expected, rel=0.03)
+    assert taking_usd(COST, SPREAD, 9.0, limit) == pytest.approx(expected, rel=0.03)
 
 
 def test_what_is_known_exactly_is_worth_nothing_to_measure() -> None:

@@ -155,7 +155,7 @@ def test_the_first_warning_is_that_no_gpu_was_measured_with_the_trial_that_helps
         "No GPU was measured: every GPU figure is predicted from trials on CPU-X86 and the chips' data "
         "sheets, with wide intervals. A trial of 6 min on 1 x L4-24GB (g2-standard-8 from gcp, on-demand), "
         "about $0.07, would decide between rank 1 (1 x L4-24GB) and rank 2 (1 x A100-SXM4-80GB): 1 x L4-24GB "
-        "is now believed to cost $1.80 to $5.40. Expected saving: $0.27."
+        "is now believed to cost $1.80 to $5.40. Expected saving: $0.20."
     )
     (second,) = next_steps(make_cpu_report())
     assert "could change the choice (1 x A100-SXM4-80GB) would cost more to measure" in plain(second)

@@ -21,7 +21,7 @@ def lognormal(median: float, sigma: float) -> Estimate:
     z = 1.6448536269514722
     return Estimate(
         low=median * math.exp(-z * sigma),
-        expected=median,
+        expected=median * math.exp(sigma**2 / 2),
         high=median * math.exp(z * sigma),
         basis=Basis.PREDICTED,
     )
