@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export RAY_USAGE_STATS_ENABLED ?= 0
 
-.PHONY: demo test check wheel clean
+.PHONY: demo test check schemas wheel clean
 
 demo: .venv/.installed
 	$(BIN)/planner sweep examples/gpt.py --budget 5 --max-minutes 4
@@ -17,6 +17,14 @@ check: .venv/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The launch files of every offer against what SkyPilot's and dstack's own packages accept: two minutes, not in CI.
+schemas: .venv/.installed
+	$(PYTHON) -m venv .venv-launchers
+	.venv-launchers/bin/python -m pip install --quiet skypilot==0.14.1 dstack==0.22.5
+	PYTHONPATH=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	  .venv-launchers/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning \
+	  tests/planner/launch/test_schemas.py tests/catalogs/sources/test_gpuhunt.py  # gpuhunt leaves sockets open
+
 wheel: .venv/.installed
 	$(BIN)/python -m build --outdir dist .
 
@@ -28,4 +36,4 @@ wheel: .venv/.installed
 	@touch $@
 
 clean:
-	rm -rf .venv dist build planner-report
+	rm -rf .venv .venv-launchers dist build planner-report

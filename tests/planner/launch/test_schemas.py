@@ -1,6 +1,6 @@
 """The YAML files against what SkyPilot's and dstack's own packages accept; skipped where they are missing.
 
-pip install skypilot dstack     # in an environment of their own
+make schemas     # with both in an environment of their own
 """
 
 from __future__ import annotations
