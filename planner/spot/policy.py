@@ -19,7 +19,7 @@ from planner.spot.interval import best_interval_s
 from planner.spot.job import SpotJob
 from planner.spot.market import PoissonMarket
 from planner.spot.outcome import (
-    PERCENTILE_WEIGHTS,
+    Cases,
     spot_outcome,
     spot_times,
     wait_cases,
@@ -183,10 +183,11 @@ def _on_demand(
         basis=work_s.basis,
     )
     usd_per_s = hourly_usd(offer, count) / SECONDS_PER_HOUR
-    late = 0.0
-    if deadline_s is not None:
-        ends = (wall_s.low, wall_s.expected, wall_s.high)
-        late = sum(weight for weight, one in zip(PERCENTILE_WEIGHTS, ends, strict=True) if one > deadline_s)
+    late = sum(
+        weight
+        for weight, one in work_cases(job, work_s)
+        if deadline_s is not None and on_demand_held_s(one, interval_s) > deadline_s
+    )
     return PolicyOutcome(
         policy=Policy.ON_DEMAND,
         cost_usd=Estimate(
@@ -235,14 +236,17 @@ def _fallback(
 ) -> PolicyOutcome:
     spot, on_demand = offers
     deadline_s, interval_s = times_s
-    played = [
-        (one, _play(replace(one, wait_s=wait_s), min(interval_s, one.work_s), deadline_s, f"{seed} {number}"))
-        for work_weight, one in work_cases(job, work_s)
-        for wait_weight, wait_s in wait_cases(job.wait_s)
-        for number in range(max(1, round(work_weight * wait_weight * PLAY_COUNT)))
-    ]
-    runs = [run for _, run in played]
-    at_expected = [run for one, run in played if one.work_s == work_s.expected]
+
+    def played(cases: Cases) -> list[Run]:
+        return [
+            _play(replace(one, wait_s=wait_s), min(interval_s, one.work_s), deadline_s, f"{seed} {number}")
+            for work_weight, one in cases
+            for wait_weight, wait_s in wait_cases(job.wait_s)
+            for number in range(max(1, round(work_weight * wait_weight * PLAY_COUNT)))
+        ]
+
+    runs = played(work_cases(job, work_s))
+    at_expected = runs if work_s.low == work_s.high else played(((1.0, job),))
     costs_usd = [_rent_usd(one, spot, on_demand, count) for one in runs]
     mean_usd = statistics.fmean(_rent_usd(one, spot, on_demand, count) for one in at_expected)
     walls_s = [one.wall_s for one in runs]

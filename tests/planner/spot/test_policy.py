@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from catalogs.offers import Pricing
+from planner.estimate.values import Basis, Estimate
 from planner.spot.history import changes_of, estimate_market, hit_probability, replacement_wait_s
 from planner.spot.job import SpotJob
 from planner.spot.market import PoissonMarket
@@ -109,6 +110,21 @@ def test_a_deadline_decides_between_spot_and_fallback() -> None:
     assert tight.saved_usd > 0
     assert tight.chosen.miss_probability == 0.0
     assert 0 < tight.chosen.on_demand_fraction < 1
+
+
+@pytest.mark.parametrize("skew", [1.0, 1.2])
+def test_an_expected_work_anywhere_in_its_interval_is_what_policies_are_compared_at(skew: float) -> None:
+    """As the mean of a log-normal lies above its middle. Without interruptions all of it is arithmetic."""
+    hours = Estimate(low=10 * HOUR_S, expected=20 * HOUR_S * skew, high=40 * HOUR_S, basis=Basis.PREDICTED)
+    one = replace(job(rate_per_hour=0.0, work_s=hours.expected), wait_s=0.0)
+    found = compare_policies(one, hours, 1, on_demand=ON_DEMAND, spot=SPOT, deadline_s=30 * HOUR_S)
+    held_h = (hours.expected + one.restart.first_s + one.saving.stall_s) / HOUR_S
+    costs = {outcome.policy: outcome.cost_usd.expected for outcome in found}
+    assert costs[Policy.ON_DEMAND] == pytest.approx(3 * held_h, rel=0.01)
+    assert costs[Policy.SPOT] == pytest.approx(held_h, rel=0.01)
+    assert costs[Policy.SPOT_WITH_FALLBACK] == pytest.approx(held_h, rel=0.03)  # it saves more often
+    late = {outcome.policy: outcome.miss_probability for outcome in found}
+    assert late[Policy.ON_DEMAND] == pytest.approx(0.185)  # the high end alone
 
 
 def test_the_comparison_is_the_same_every_time() -> None:
