@@ -19,7 +19,7 @@ from planner.reports.guard_words import guard_line
 from planner.reports.plot_batch import memory_plot, throughput_plot
 from planner.reports.plot_cost_time import cost_time_plot
 from planner.reports.plot_losses import loss_plot
-from planner.reports.renting import besides_steps
+from planner.reports.renting import besides_steps, ways_to_rent
 from planner.reports.report import Report
 from planner.reports.shown import bill_rows, not_counted, shown_plans
 from planner.reports.why import explanation
@@ -59,6 +59,7 @@ def render(report: Report) -> str:
         is_measurement=lambda one: isinstance(one, Measurement),
         binding_lines=tuple(formats.unbroken(one) for one in binding_lines(report)),
         explanation=formats.unbroken(explanation(answer)),
+        ways_to_rent=formats.unbroken(ways_to_rent(answer)),
         next_steps=tuple(formats.unbroken(one) for one in next_steps(report)),
         time_value=formats.unbroken(time_value(answer)),
         sensitivity=tuple((one.is_flipped, formats.unbroken(one.text)) for one in sensitivity_lines(answer)),

@@ -23,6 +23,7 @@ from planner.estimate.bound import Binding
 from planner.filters import Filters
 from planner.reports import words
 from planner.reports.cautions import first_warning, warnings
+from planner.reports.renting import ways_to_rent
 from planner.reports.report import Report
 from planner.reports.trials_to_json import (
     config_json,
@@ -54,6 +55,7 @@ def _document(report: Report) -> dict[str, Any]:
         "status": _status(answer),
         "headline": words.headline(answer),
         "explanation": explanation(answer),
+        "ways_to_rent": ways_to_rent(answer),
         "warnings": [one for one in (first_warning(report), *warnings(report)) if one],
         "workload": _workload(report),
         "target": {

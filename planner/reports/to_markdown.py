@@ -10,6 +10,7 @@ from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.guard_words import guard_lines
+from planner.reports.renting import ways_to_rent
 from planner.reports.report import Report
 from planner.reports.shown import bill_rows, not_counted, shown_plans, trial_cells
 from planner.reports.why import explanation
@@ -32,6 +33,7 @@ def render(report: Report) -> str:
         else "",
         f"## {'Why this one' if best else 'What would have to give'}",
         _text(explanation(answer)),
+        _text(ways_to_rent(answer)),
         _text(time_value(answer)),
         *_firmness(report),
         *(("## What the step is bound by", _text(" ".join(binding_lines(report)))) if report.binding else ()),

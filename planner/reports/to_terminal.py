@@ -15,6 +15,7 @@ from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
 from planner.reports.guard_words import guard_lines
+from planner.reports.renting import ways_to_rent
 from planner.reports.report import Report
 from planner.reports.shown import bill_rows, not_counted, shown_plans, trial_cells
 from planner.reports.why import explanation
@@ -53,14 +54,11 @@ def _print(report: Report, console: Console) -> None:
         _print_warning(warning, console)
     if answer.winner is not None:
         _print_answer(report, answer.winner, console)
-    _print_paragraph(explanation(answer), console)
-    if time_value(answer):
-        _print_paragraph(time_value(answer), console)
+    for text in (explanation(answer), ways_to_rent(answer), time_value(answer)):
+        _print_paragraph(text, console)
     _print_firmness(report, console)
-    if binding_lines(report):
-        _print_paragraph(" ".join(binding_lines(report)), console)
-    if report.guards:
-        _print_paragraph(" ".join(guard_lines(report)), console)
+    _print_paragraph(" ".join(binding_lines(report)), console)
+    _print_paragraph(" ".join(guard_lines(report)), console)
     if answer.plans:
         console.print(_plan_table(report))
         console.print(Text(_plans_note(report), style="dim"))
@@ -90,8 +88,9 @@ def _print_answer(report: Report, plan: Plan, console: Console) -> None:
 
 
 def _print_paragraph(text: str, console: Console) -> None:
-    console.print(Text(text))
-    console.print()
+    if text:
+        console.print(Text(text))
+        console.print()
 
 
 def _print_firmness(report: Report, console: Console) -> None:

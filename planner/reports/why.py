@@ -7,7 +7,6 @@ from planner.choice.plan import Plan
 from planner.choice.recommend import Recommendation
 from planner.reports import formats
 from planner.reports.labels import configuration, devices, fit, place, rental
-from planner.reports.renting import ways_to_rent
 from planner.reports.words import limits
 
 NAMED_TIES = 3
@@ -28,7 +27,6 @@ def _why(answer: Recommendation, winner: Plan, comparison: Comparison) -> str:
         _passed_over(answer, comparison),
         _runner_up(answer, comparison),
         _ties(answer, winner),
-        ways_to_rent(answer),
     ]
     return " ".join(one for one in parts if one)
 

@@ -44,9 +44,10 @@ MIN_SAVES_APART = 20
 
 MISS_CAVEAT = (
     "the chance of missing the deadline on spot alone rests on waits for capacity, which no provider "
-    "publishes; in the one public record, the waits of one half said 11% where the other came to 63%"
+    "publishes; in the one public record 63% of the runs were late that a chance of 28% was stated for"
 )
-"""For the report, wherever that chance is shown (`python -m benchmarks.spot.replay`, deadline 10 h)."""
+"""For the report, wherever that chance is shown (`python -m benchmarks.spot.replay`, deadline 10 h, waits of
+30 min)."""
 
 
 class Policy(StrEnum):

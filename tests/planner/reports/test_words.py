@@ -23,6 +23,7 @@ from planner.reports import (
 )
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
+from planner.reports.renting import ways_to_rent
 from planner.reports.shown import not_counted
 from planner.reports.why import explanation
 from tests.builders import (
@@ -323,7 +324,9 @@ def test_interruptions_checkpoints_and_lateness_of_a_spot_plan_are_said() -> Non
     assert facts["waits"].startswith("30 min on average until there is capacity again, not billed")
     assert facts["waits"].endswith("76% in the worst window.")
     assert any("rests on waits for capacity" in one for one in warnings(report))
-    text = why(report.recommendation)
+    text = plain(ways_to_rent(report.recommendation))
+    for shown in (to_terminal.render(report), to_markdown.render(report), to_html.render(report)):
+        assert "Ways to rent" in " ".join(shown.split())
     assert "Ways to rent g2-standard-8, by expected rent: spot $1.2" in text
     assert "; on-demand $3.60 (" in text
     assert (
