@@ -71,8 +71,16 @@ def model(): return nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
     Case(
         name="400 layers of 8 units",
         text="""
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(400))
+    def forward(self, x):
+        for layer in self.layers:  # around them, or gradients vanish, and numbers too small are slow on CPU
+            x = x + 0.1 * layer(x)
+        return x
 def batch(size): return torch.full((size, 8), 0.1)
-def model(): return nn.Sequential(*(one for _ in range(400) for one in (nn.Linear(8, 8), nn.Tanh())))
+def model(): return Deep()
 """,
         bound=Bound.LAUNCH,
         size=16,
@@ -129,7 +137,7 @@ def measured(case: Case, folder: Path, group: DeviceGroup, gpu: Gpu) -> bool:
         precision=Precision.FP32,
         parallelism=Parallelism.SINGLE if case.workers == 1 else Parallelism.DDP,
     )
-    settings = RunnerSettings(worker_counts={group.gpu: case.workers}, measure_settings=SETTINGS)
+    settings = RunnerSettings(worker_counts={group.gpu: case.workers}, measure_settings=SETTINGS, wait_s=60.0)
     with open_runner(workload, [group], settings) as run:
         outcome = run(config)
         if not isinstance(outcome, Measurement):

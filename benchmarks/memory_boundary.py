@@ -2,9 +2,11 @@
 
     python -m benchmarks.memory_boundary
 
-On CPU, each example file under a limit of ``--mib``. Peaks are measured by real trials; one above the limit
+On CPU, each model file under a limit of its own. Peaks are measured by real trials; one above the limit
 counts as a crash. The truth is then searched by bisection with trials of its own, which the planner does not
-see.
+see. *Chosen* is the largest power of two under the boundary; *peak*, as a share of the limit, is that of its
+confirmation: 50 steps more, on the longest batch that the data can give. Where that does not fit, half the
+size is confirmed.
 """
 
 from __future__ import annotations
@@ -20,15 +22,21 @@ from trials.measuring.settings import MeasureSettings, settings_for
 from trials.model_file.source import hash_workload
 from trials.trial import Measurement, Parallelism, Precision, Purpose, TrialConfig
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+HERE = Path(__file__).parent
+LIMITS_MIB = {  # by model file: about a hundred samples or more, so that 2% is more than one
+    HERE.parent / "examples" / "gpt.py": 256,
+    HERE.parent / "examples" / "convnet.py": 96,
+    HERE.parent / "examples" / "hugging_face.py": 512,
+    HERE / "workloads" / "lengths.py": 128,
+}
 FIRST_SIZE = 8
 MIB = 1024**2
 
 
-def peak_of(path: Path) -> Callable[[int], int]:
-    """Measured peak bytes by micro batch size, as a probe measures it."""
+def peak_of(path: Path, purpose: Purpose = Purpose.PROBE) -> Callable[[int], int]:
+    """Measured peak bytes by micro batch size, as a probe or a confirmation measures it."""
     workload = hash_workload(path)
-    settings = settings_for(Purpose.PROBE, MeasureSettings(half_width_fraction=1.0))
+    settings = settings_for(purpose, MeasureSettings(half_width_fraction=1.0, is_split=False))
     short = replace(settings, warmup_min=1, warmup_max=1, timed_min=1, timed_max=1)
 
     def peak(size: int) -> int:
@@ -68,34 +76,46 @@ def find(peak: Callable[[int], int], limit_bytes: float) -> tuple[int, list[int]
 def true_boundary(peak: Callable[[int], int], limit_bytes: float, near: int) -> int:
     """The largest size whose peak is within the limit, by bisection around ``near``."""
     low, high = int(near * 0.9), int(near * 1.1) + 2
+    if peak(low) > limit_bytes or peak(high) <= limit_bytes:
+        return low if peak(low) > limit_bytes else high  # the error is at least so much
     while high - low > max(1, near // 200):
         middle = (low + high) // 2
         low, high = (middle, high) if peak(middle) <= limit_bytes else (low, middle)
     return low
 
 
+def confirmed(peak: Callable[[int], int], limit_bytes: float, found: int) -> tuple[int, list[float]]:
+    """The largest power of two up to ``found`` whose confirmation fits, and the peaks over the limit."""
+    size = 1 << (found.bit_length() - 1)
+    shares = [peak(size) / limit_bytes]
+    while shares[-1] > 1 and size > 1:
+        size //= 2
+        shares.append(peak(size) / limit_bytes)
+    return size, shares
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, nargs="+", default=[256, 512])
-    parser.add_argument("--example", action="append", default=[])
+    parser.add_argument("--file", action="append", default=[], help="gpt.py, ...; all of them by default")
     arguments = parser.parse_args()
-    names = arguments.example or ["gpt.py", "convnet.py", "hugging_face.py"]
     print(
-        f"{'example':22}{'limit':>10}{'probed':>24}{'trials':>8}{'found':>8}{'true':>8}{'error':>8}{'crashes':>9}"
+        f"{'model file':18}{'limit':>9}{'probed':>22}{'crashes':>9}{'found':>7}{'true':>6}{'error':>7}"
+        f"{'chosen':>8}{'peak':>12}"
     )
-    for name in names:
-        peak = peak_of(EXAMPLES / name)
+    for path, mib in LIMITS_MIB.items():
+        if arguments.file and path.name not in arguments.file:
+            continue
+        peak, limit_bytes = peak_of(path), mib * MIB
         peak(FIRST_SIZE)  # the first trial of a process loads libraries
-        for mib in arguments.mib:
-            found, probed, crash_count = find(peak, mib * MIB)
-            true = true_boundary(peak, mib * MIB, found)
-            shown = ", ".join(map(str, probed))
-            print(
-                f"{name:22}{mib:>6} MiB{shown:>24}{len(probed):>8}{found:>8}{true:>8}"
-                f"{found / true - 1:>8.1%}{crash_count:>9}",
-                flush=True,
-            )
+        found, probed, crash_count = find(peak, limit_bytes)
+        true = true_boundary(peak, limit_bytes, found)
+        chosen, shares = confirmed(peak_of(path, Purpose.CONFIRM), limit_bytes, found)
+        print(
+            f"{path.name:18}{mib:>5} MiB{', '.join(map(str, probed)):>22}{crash_count:>9}{found:>7}{true:>6}"
+            f"{found / true - 1:>7.1%}{chosen:>8}{', '.join(f'{one:.0%}' for one in shares):>12}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from planner.errors import PlannerError
 from planner.estimate import Estimate
 from planner.search.acquisition import Choice
-from planner.search.search import Proposal, Search
+from planner.search.search import Left, Proposal, Search
 from planner.study.saved import spent_on
 from planner.study.store import Study
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
@@ -154,7 +154,12 @@ class Sweep:
             reason = self._reached(number, self.clock() - started_s) if busy is None else str(busy)
             if reason is None:
                 self.look_around()
-                proposal = self.search.ask(self._usd_left(), self._flights)
+                left = Left(
+                    usd=self._usd_left(),
+                    trial_count=self.limits.max_trials - number,
+                    s=self.limits.max_s - (self.clock() - started_s),
+                )
+                proposal = self.search.ask(left, self._flights)
                 if proposal is not None:
                     number += 1
                     self._launch(number, proposal, run_trial, meter)

@@ -7,10 +7,12 @@ batches, forward and backward for each, gradient synchronisation, clipping if se
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from trials.extras import CheckpointCost, GradientNoise, LinkProbe
+
+FOREIGN_CPU_FRACTION_MAX = 0.1  # of the host's cores; a trial on CPU meets others beyond it
 
 
 class Precision(StrEnum):
@@ -61,6 +63,15 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """How a worker's batches are loaded from ``dataset()``."""
+
+    worker_count: int | None = None  # processes that load; None as the file has it
+    prefetch_count: int | None = None  # batches that each process holds ready; None: torch's two
+    is_pinned: bool | None = None  # through page-locked memory; None: for CUDA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialConfig:
     """Every knob of a trial, and of a planned run.
 
@@ -77,7 +88,27 @@ class TrialConfig:
     parallelism: Parallelism
     is_checkpointed: bool = False  # activation checkpointing
     is_compiled: bool = False  # torch.compile
-    loader_worker_count: int | None = None  # processes per worker that load data; None as the file has it
+    loader_worker_count: int | None = None  # these three: see `Loading`
+    loader_prefetch_count: int | None = None
+    is_pinned: bool | None = None
+
+    @property
+    def loading(self) -> Loading:
+        """How batches are loaded."""
+        return Loading(
+            worker_count=self.loader_worker_count,
+            prefetch_count=self.loader_prefetch_count,
+            is_pinned=self.is_pinned,
+        )
+
+    def loaded(self, loading: Loading) -> TrialConfig:
+        """The same, its batches loaded by ``loading``."""
+        return replace(
+            self,
+            loader_worker_count=loading.worker_count,
+            loader_prefetch_count=loading.prefetch_count,
+            is_pinned=loading.is_pinned,
+        )
 
     @property
     def global_batch_size(self) -> int:
@@ -176,6 +207,7 @@ class Measurement:
     checkpoint: CheckpointCost | None = None  # None where another trial of the shape has it, or a warning why
     links: LinkProbe | None = None  # of two workers or more, by the first trial of so many
     noise: GradientNoise | None = None  # where the global batch size may be chosen
+    foreign_cpu_fraction: float | None = None  # of the host's cores, that others used while steps were timed
     extras_s: float = 0.0  # of trial_s, for what was measured besides the steps
     purpose: Purpose = Purpose.SEARCH
 
@@ -187,11 +219,14 @@ class Measurement:
     @property
     def disturbance(self) -> str:
         """What makes the times doubtful, in words: "" for nothing."""
-        telemetry = self.telemetry
+        telemetry, foreign_fraction = self.telemetry, self.foreign_cpu_fraction or 0.0
+        is_on_cpu = self.environment.threads_per_worker is not None
+        is_shared = telemetry is not None and telemetry.other_process_count > 0
+        is_shared |= is_on_cpu and foreign_fraction > FOREIGN_CPU_FRACTION_MAX
         found = (
             "" if self.is_steady else "unsteady",
             "throttled" if telemetry is not None and telemetry.throttle_reasons else "",
-            "disturbed by other processes" if telemetry is not None and telemetry.other_process_count else "",
+            "disturbed by other processes" if is_shared else "",
         )
         return " and ".join(one for one in found if one)
 

@@ -68,7 +68,7 @@ def search(bench: Bench, gpus: Mapping[str, Gpu]) -> None:
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     ours = ReplaySearch(Study(optuna.create_study(), "memory"), bench, gpus)
-    while (proposal := ours.ask(None)) is not None and proposal.purpose is Purpose.SEARCH:
+    while (proposal := ours.ask()) is not None and proposal.purpose is Purpose.SEARCH:
         index = ours.index_of[proposal.choice.config]
         outcome = run_trial(bench, index)
         ours.tell(proposal, outcome, bench.trial_usd(outcome.config, bench.trial_s(index)))

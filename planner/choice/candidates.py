@@ -254,9 +254,10 @@ def _kin(place: Place) -> tuple[str, Link, int, int]:
     return (place.hardware.gpu.name, place.hardware.link, place.worker_counts[0], place.node_count)
 
 
-def _technique(config: TrialConfig) -> tuple[int, bool, bool, str, str]:
-    loaders = -1 if config.loader_worker_count is None else config.loader_worker_count
-    return (loaders, config.is_compiled, config.is_checkpointed, config.parallelism, config.precision)
+def _technique(config: TrialConfig) -> tuple[tuple[int, ...], bool, bool, str, str]:
+    loading = (config.loader_worker_count, config.loader_prefetch_count, config.is_pinned)
+    known = tuple(-1 if one is None else int(one) for one in loading)
+    return (known, config.is_compiled, config.is_checkpointed, config.parallelism, config.precision)
 
 
 def _arithmetic(config: TrialConfig) -> tuple[bool, bool, str]:

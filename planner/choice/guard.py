@@ -50,15 +50,22 @@ def judge(losses: Sequence[float], reference: Sequence[float]) -> str:
     for step, loss in enumerate(losses[:count], start=1):
         if not math.isfinite(loss):
             return f"the loss became {loss} at step {step}"
+    gap, allowed, level = allowance(losses, reference)
+    if gap <= allowed:
+        return ""
+    return f"after {count} steps the loss is {level + gap:.4g}, with fp32 it is {level:.4g}"
+
+
+def allowance(losses: Sequence[float], reference: Sequence[float]) -> tuple[float, float, float]:
+    """By how much the mean of the last third lies above the reference's, how much it may, and the latter."""
+    count = min(len(losses), len(reference))
     tail = slice(count - math.ceil(count * _TAIL_FRACTION), count)
     differences = [one - other for one, other in zip(losses[tail], reference[tail], strict=True)]
-    gap = statistics.fmean(differences)
     level = statistics.fmean(reference[tail])
     progress = statistics.fmean(reference[:_HEAD_COUNT]) - level
     error = statistics.stdev(differences) / math.sqrt(len(differences))
-    if gap <= max(PROGRESS_LOST_MAX * progress, LEVEL_FRACTION * abs(level), SIGMAS * error):
-        return ""
-    return f"after {count} steps the loss is {level + gap:.4g}, with fp32 it is {level:.4g}"
+    allowed = max(PROGRESS_LOST_MAX * progress, LEVEL_FRACTION * abs(level), SIGMAS * error)
+    return statistics.fmean(differences), allowed, level
 
 
 def guards(outcomes: Iterable[Outcome]) -> tuple[Guard, ...]:

@@ -14,7 +14,7 @@ from functools import cache
 from catalogs.gpus import DeviceKind, Gpu
 from planner.target import Target
 from trials.profile import WorkloadProfile
-from trials.trial import Parallelism, Precision, TrialConfig
+from trials.trial import Loading, Parallelism, Precision, TrialConfig
 
 SPACE_VERSION = 1  # in the study's attributes: configurations of different versions are not mixed
 CPU_WORKER_COUNT_MAX = 2  # more processes on one CPU only divide the same cores
@@ -39,7 +39,7 @@ class Knobs:
     precisions: tuple[Precision, ...] = tuple(Precision)
     is_compile_allowed: bool | None = None
     has_compiler: bool | None = None
-    loader_worker_counts: tuple[int | None, ...] = (None,)  # None: as the model file has it
+    loadings: tuple[Loading, ...] = (Loading(),)
 
 
 @cache
@@ -80,9 +80,8 @@ def configs_for(
             parallelism=parallelism,
             is_checkpointed=is_checkpointed,
             is_compiled=is_compiled,
-            loader_worker_count=loader_worker_count,
-        )
-        for loader_worker_count in knobs.loader_worker_counts
+        ).loaded(loading)
+        for loading in knobs.loadings
         for is_compiled in ((False,) if _why_not_compiled(gpu, knobs) else (False, True))
         for is_checkpointed in ((False, True) if profile.block_count else (False,))
         for parallelism in _parallelisms(gpu_count, profile)

@@ -39,6 +39,8 @@ def complexity(config: TrialConfig) -> int:
         2 * config.is_compiled
         + config.is_checkpointed
         + (config.loader_worker_count is not None)
+        + (config.loader_prefetch_count is not None)
+        + (config.is_pinned is not None)
         + _PARALLELISM_COMPLEXITY[config.parallelism]
         + _PRECISION_COMPLEXITY[config.precision]
     )

@@ -28,7 +28,7 @@ from planner.study.reading import read_peers
 from planner.study.saved import SavedStudy, SavedTrial, spent_on
 from planner.target import Target, TargetFlags, resolve_target
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, Measurement, Outcome
+from trials.trial import Failure, Loading, Measurement, Outcome
 
 WIDTH_MAX = 100  # of the report in a terminal; longer lines are hard to read
 
@@ -143,12 +143,10 @@ def _binding(
 
 
 def knobs_of(trials: Sequence[SavedTrial]) -> Knobs:
-    """Compilation is planned where a trial has shown that it works, loader workers where timed."""
+    """Compilation is planned where a trial has shown that it works, another way to load where timed."""
     configs = [one.outcome.config for one in trials if isinstance(one.outcome, Measurement)]
-    loaders = dict.fromkeys([None, *(one.loader_worker_count for one in configs)])
-    return Knobs(
-        is_compile_allowed=any(one.is_compiled for one in configs), loader_worker_counts=tuple(loaders)
-    )
+    loadings = dict.fromkeys([Loading(), *(one.loading for one in configs)])
+    return Knobs(is_compile_allowed=any(one.is_compiled for one in configs), loadings=tuple(loadings))
 
 
 def publish(report: Report, output: Output) -> Exit:

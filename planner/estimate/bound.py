@@ -16,7 +16,7 @@ from catalogs.gpus import Gpu
 from planner.estimate.chips import Chip, chip_of
 from planner.estimate.loading import Loaders, best_loaders
 from planner.estimate.values import Hardware
-from trials.profile import Trace, WorkloadProfile
+from trials.profile import OperationClass, Trace, WorkloadProfile
 from trials.trial import Measurement, Phases, TrialConfig
 
 FASTER_GPU_FACTOR = 2.0  # "a GPU twice as fast"
@@ -71,7 +71,7 @@ def binding_of(measurement: Measurement, profile: WorkloadProfile | None, gpu: G
         Bound.COMMUNICATION: phases.gradient_sync_s or 0.0,
         Bound.MEMORY: launch_s if is_weights else 0.0,
     }
-    by_device = _by_device(trace, chip)
+    by_device = _by_device(profile, config, chip)
     parts[by_device] = parts.get(by_device, 0.0) + device_s
     bound, bound_s = max(parts.items(), key=lambda part: part[1])
     scaled_s = device_s + (launch_s if is_weights else 0.0)
@@ -108,15 +108,49 @@ def _weights_s(trace: Trace | None, chip: Chip | None) -> float:
     return _WEIGHT_PASSES * trace.parameter_bytes / chip.peak_bytes_per_s
 
 
-def _by_device(trace: Trace | None, chip: Chip | None) -> Bound:
+def _by_device(profile: WorkloadProfile | None, config: TrialConfig, chip: Chip | None) -> Bound:
     """Whether arithmetic or memory takes longer over the operations of a step, each at its roofline."""
-    if trace is None or chip is None:
+    operations = _operations(profile, config)
+    if not operations or chip is None:
         return Bound.DEVICE
     compute_s = memory_s = 0.0
-    for one in trace.operations:
-        flops_s, bytes_s = one.flops / chip.product_peak_flop_per_s, one.bytes / chip.peak_bytes_per_s
+    for flops, bytes_, count in operations:
+        flops_s, bytes_s = flops / chip.product_peak_flop_per_s, bytes_ / chip.peak_bytes_per_s
         if flops_s >= bytes_s:
-            compute_s += flops_s * one.count
+            compute_s += flops_s * count
         else:
-            memory_s += bytes_s * one.count
+            memory_s += bytes_s * count
     return Bound.COMPUTE if compute_s >= memory_s else Bound.MEMORY
+
+
+def _operations(profile: WorkloadProfile | None, config: TrialConfig) -> list[tuple[float, float, int]]:
+    """FLOPs, bytes and times per step of each operation, at the micro batch size that was measured.
+
+    What each operation does is linear in the batch, so two traced sizes give it at any; where they do not run
+    the same operations the nearer one stands for it.
+    """
+    near = _nearest_trace(profile, config)
+    if profile is None or near is None:
+        return []
+    alike = (
+        one
+        for one in profile.traces
+        if (one.is_checkpointed, one.precision) == (near.is_checkpointed, near.precision)
+        and one.micro_batch_size != near.micro_batch_size
+        and [(each.name, each.kind, each.count) for each in one.operations]
+        == [(each.name, each.kind, each.count) for each in near.operations]
+    )
+    far = next(alike, near)
+    reach = 0.0
+    if far is not near:
+        reach = (config.micro_batch_size - near.micro_batch_size) / (
+            far.micro_batch_size - near.micro_batch_size
+        )
+    return [
+        (
+            max(one.flops + reach * (other.flops - one.flops), 0.0),
+            max(one.bytes + reach * (other.bytes - one.bytes), 0.0),
+            one.count * (1 if one.kind is OperationClass.OPTIMIZER else config.accumulation),
+        )
+        for one, other in zip(near.operations, far.operations, strict=True)
+    ]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from catalogs.gpus import Gpu
 from planner.estimate.capacity import Capacity, fit_capacity
 from planner.estimate.compute import Compute, fit_compute, traced_optimizer_s
 from planner.estimate.interval import Ground, half_width, multiplier
-from planner.estimate.loading import LOADER_LOG_SPREAD, loader_speed_ratio
+from planner.estimate.loading import otherwise_loaded, simpler_loadings
 from planner.estimate.lognormal import mean_of, sigmas
 from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, setting_of, sources_of, vcpus_used
 from planner.estimate.peers import Witnesses
@@ -24,7 +24,7 @@ from planner.estimate.traced import traced_steps
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.estimate.workers import Workers, fit_workers, probes_by_gpu, reduce_to_one, scaling_multiplier
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, Measurement, TrialConfig
+from trials.trial import Failure, Loading, Measurement, TrialConfig
 
 NEAR_LOG_DISTANCE = math.log(2.0)  # up to twice or half a measured micro batch counts as near
 
@@ -57,8 +57,8 @@ def fit(
             such a rank; the trace, which is of a whole model, then says nothing.
     """
     traced = traced_steps(profile.traces) if profile is not None and tensor_count == 1 else {}
-    # lines are of steps without loader workers; those with them stand for themselves
-    plain = [one for one in measurements if one.config.loader_worker_count is None]
+    # lines are of steps whose data is loaded as the file has it; other ways stand for themselves
+    plain = [one for one in measurements if one.config.loading == Loading()]
     sources = sources_of(plain, gpus, partial(traced_optimizer_s, traced))
     probes = probes_by_gpu(measurements)
     starts = reduce_to_one(sources, profile, probes)
@@ -118,16 +118,17 @@ class Estimator:
         """
         return self.compute.host_fraction(config, hardware)
 
-    def _with_loaders(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
-        """Where the same was measured without loader workers: as its phases say; else nothing can be said."""
+    def _otherwise_loaded(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
+        """Where all but one knob of loading was measured: as its phases say; else nothing can be said."""
         setting = setting_of(config, hardware.gpu, hardware.vcpus)
-        alone = self.exact.get((setting, replace(config, loader_worker_count=None)))
-        if alone is None or alone.phases is None or config.loader_worker_count is None:
-            return None
-        ratio = loader_speed_ratio(alone, config.loader_worker_count)
-        noise = alone.half_width_fraction / 2.0
-        half = half_width(Ground.LINE, LOADER_LOG_SPREAD, noise, self.confidence)
-        return self._around(alone.step_time_s / ratio, half, half, Basis.PREDICTED)
+        for simpler in simpler_loadings(config.loading):
+            near = self.exact.get((setting, config.loaded(simpler)))
+            if near is None or near.phases is None:
+                continue
+            ratio, spread = otherwise_loaded(near, config.loading)
+            half = half_width(Ground.LINE, spread, near.half_width_fraction / 2.0, self.confidence)
+            return self._around(near.step_time_s / ratio, half, half, Basis.PREDICTED)
+        return None
 
     def _step_time_s(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
         setting = setting_of(config, hardware.gpu, hardware.vcpus)
@@ -141,8 +142,8 @@ class Estimator:
                 high=measured.step_time_s * math.exp(half),
                 basis=Basis.INTERPOLATED if measured.is_interpolated else Basis.MEASURED,
             )
-        if config.loader_worker_count is not None:
-            return self._with_loaders(config, hardware)
+        if config.loading != Loading():
+            return self._otherwise_loaded(config, hardware)
         line = self.lines.get(setting)
         if line is not None:
             spread = line.log_spread(config.micro_batch_size, config.accumulation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catalogs.gpus import DeviceKind
+from planner.choice.guard import reference_of
 from planner.choice.plan import Plan
 from planner.choice.recommend import Recommendation, StalePrices
 from planner.reports import formats
@@ -24,6 +25,8 @@ def warnings(report: Report) -> tuple[str, ...]:
         *(one.message for one in report.slow_links),
         _stale(answer.stale_prices),
         _host_bound(answer.best),
+        _unguarded(report),
+        _disturbed(report),
         unknown_interruptions(answer.best) if answer.best else "",
         lateness(answer),
         "What the sweep cost is unknown, since its devices have no price; the budget is held against the "
@@ -65,6 +68,31 @@ def _host_bound(plan: Plan | None) -> str:
         f"The plan is host-bound: about {formats.percent(plan.host_fraction)} of its step on "
         f"{plan.offer.gpu} is expected to be the host's work of launching operations, so a faster GPU buys "
         "little and the machine's CPU decides; a larger micro batch or torch.compile would do more."
+    )
+
+
+def _disturbed(report: Report) -> str:
+    best = report.recommendation.best
+    own = [one for one in report.measurements if best is not None and one.config == best.config]
+    if not own or not own[-1].disturbance:
+        return ""
+    return (
+        f"The last trial of the plan's configuration was {own[-1].disturbance}, so its speed is less sure "
+        "than the interval says: sweep again when nothing else uses the devices."
+    )
+
+
+def _unguarded(report: Report) -> str:
+    best = report.recommendation.best
+    if best is None or reference_of(best.config) == best.config:
+        return ""
+    arithmetic = (best.config.precision, best.config.is_compiled)
+    if arithmetic in {(one.config.precision, one.config.is_compiled) for one in report.guards}:
+        return ""
+    name = best.config.precision.value + (" with torch.compile" if best.config.is_compiled else "")
+    return (
+        f"That the model trains in {name} as it does in fp32 is assumed: no trial "
+        "compared their losses. Watch the loss of the first steps."
     )
 
 

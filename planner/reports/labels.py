@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Pricing
 from planner.choice.plan import Plan
@@ -76,9 +78,8 @@ def outcome(one: Outcome) -> str:
     """What came of a trial, in a table's cell."""
     if isinstance(one, Failure):
         return f"{one.kind}: {one.reason}"
-    if one.is_interpolated:
-        return "measured at two accumulation counts, interpolated"
-    return "measured" if one.is_steady else "measured, not steady"
+    how = "measured at two accumulation counts, interpolated" if one.is_interpolated else "measured"
+    return f"{how}, {one.disturbance}" if one.disturbance else how
 
 
 def batch(config: TrialConfig) -> str:
@@ -96,7 +97,7 @@ def techniques(config: TrialConfig) -> tuple[str, ...]:
         _PARALLELISM_WORDS[config.parallelism],
         "activation checkpointing" if config.is_checkpointed else "",
         "torch.compile" if config.is_compiled else "",
-        _loaders(config),
+        *_loading(config),
     )
     return tuple(one for one in has if one)
 
@@ -108,14 +109,19 @@ def technique(config: TrialConfig) -> str:
         _PARALLELISM_WORDS[config.parallelism],
         "checkpointed" if config.is_checkpointed else "",
         "compiled" if config.is_compiled else "",
-        _loaders(config),
+        *_loading(config),
     )
     return ", ".join(one for one in has if one)
 
 
-def _loaders(config: TrialConfig) -> str:
-    count = config.loader_worker_count
-    return "" if count is None else formats.counted(count, "loader worker")
+def _loading(config: TrialConfig) -> Iterator[str]:
+    loading = config.loading
+    if loading.worker_count is not None:
+        yield formats.counted(loading.worker_count, "loader worker")
+    if loading.prefetch_count is not None:
+        yield f"{loading.prefetch_count} batches ahead"
+    if loading.is_pinned is not None:
+        yield "pinned" if loading.is_pinned else "not pinned"
 
 
 def configuration(config: TrialConfig) -> str:

@@ -40,6 +40,8 @@ def config_json(config: TrialConfig) -> dict[str, Any]:
         "is_checkpointed": config.is_checkpointed,
         "is_compiled": config.is_compiled,
         "loader_worker_count": config.loader_worker_count,
+        "loader_prefetch_count": config.loader_prefetch_count,
+        "is_pinned": config.is_pinned,
     }
 
 
@@ -105,6 +107,8 @@ def _measurement(one: Measurement) -> dict[str, Any]:
         "checkpoint": None if one.checkpoint is None else asdict(one.checkpoint),
         "links": None if one.links is None else asdict(one.links),
         "noise": None if one.noise is None else asdict(one.noise),
+        "foreign_cpu_fraction": one.foreign_cpu_fraction,
+        "disturbance": one.disturbance or None,
         "extras_s": one.extras_s,
         "warnings": list(one.warnings),
         "environment": environment_json(one.environment),

@@ -18,10 +18,10 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 
 from catalogs.gpus import Gpu
 from planner.bill.price_run import Pricer, Terms
-from planner.choice.guard import next_guard
+from planner.choice.guard import next_guard, reference_of
 from planner.choice.rule_out import rule_out, technique_of
 from planner.estimate import Estimate, Estimator, fit
-from planner.estimate.loading import loader_variants
+from planner.estimate.loading import loading_variants
 from planner.estimate.lognormal import log_spread, median_of
 from planner.search.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose, fit_probability
 from planner.search.approach import SAFE_PROBABILITY, approach
@@ -47,6 +47,15 @@ CONFIRMATION_FRACTION = 0.05  # of the target run, which a confirmation may cost
 
 
 _Wanted = tuple[Choice, Candidate, Purpose]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What the sweep may still take; None without a limit."""
+
+    usd: float | None = None
+    trial_count: int | None = None
+    s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +137,23 @@ class Search:
         self._trials = self._study.trials()
         return sum(outcome is None for _, outcome in leftovers)
 
-    def ask(self, usd_left: float | None, busy: Collection[str] = ()) -> Proposal | None:
-        """The next trial, or None when no trial that ``usd_left`` can pay for is worth its price.
+    def ask(self, left: Left | None = None, busy: Collection[str] = ()) -> Proposal | None:
+        """The next trial, or None when no trial that ``left`` can pay for is worth its price.
+
+        The winner's guard comes last, but while there is still room for it: nobody is to be told to train
+        with arithmetic that nobody has seen to train because the minutes were up.
 
         Args:
-            usd_left: what the sweep may still spend; None without a limit.
+            left: what the sweep may still take.
             busy: GPU types on which a trial is under way.
         """
-        wanted = (
-            self._repeat(usd_left, busy)
-            or self._chosen(usd_left, busy)
-            or self._guard(usd_left, busy)
-            or self._confirmation(usd_left, busy)
-        )
+        left = left or Left()
+        wanted = self._repeat(left.usd, busy) or self._chosen(left.usd, busy)
+        guard = self._guard(left.usd) if wanted is None or left != Left() else None
+        if guard is not None and (wanted is None or self._is_last_chance(guard, wanted, left)):
+            wanted = None if busy else guard
+        elif wanted is None:
+            wanted = self._confirmation(left.usd, busy)
         if wanted is None:
             return None
         choice, candidate, purpose = wanted
@@ -194,7 +207,7 @@ class Search:
         elsewhere = self._study.running_elsewhere()
         found = [
             self._candidate(one)
-            for one in (*self._configs, *loader_variants(outcomes, self._profile))
+            for one in (*self._configs, *loading_variants(outcomes, self._profile))
             if one.gpu not in busy
             and tried[one] == min(lost[one], REPEATS_OF_LOST_TRIAL)
             and one not in elsewhere
@@ -267,10 +280,28 @@ class Search:
                 return self._wanted(step.config, why, step.purpose, usd_left)
             candidates = [one for one in candidates if not _is_at_least(one.config, config)]
 
-    def _guard(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
+    def _is_last_chance(self, guard: _Wanted, wanted: _Wanted, left: Left) -> bool:
+        """Whether what the guard still takes would find no room after ``wanted``, and finds it now."""
+        count = 2 if reference_of(guard[0].config) == guard[0].config else 1
+        longest_s = max(one.trial_s for one in self._outcomes)  # steps that waver take longer than expected
+        (guard_s, guard_usd), (wanted_s, wanted_usd) = (
+            (held_s, self.trial_cost_usd(config, held_s) or 0.0)
+            for choice, _, purpose in (guard, wanted)
+            for config in [choice.config]
+            for held_s in [max(longest_s, self.expected_trial_s(config, purpose))]
+        )
+        rooms = (
+            (left.trial_count, count, count + 1),
+            (left.s, (count - 1) * guard_s, count * guard_s + wanted_s),  # the last may end after the limit
+            (left.usd, count * guard_usd, count * guard_usd + wanted_usd),
+        )
+        known = [(has, needed, both) for has, needed, both in rooms if has is not None]
+        return all(has >= needed for has, needed, _ in known) and any(has < both for has, _, both in known)
+
+    def _guard(self, usd_left: float | None) -> _Wanted | None:
         """The winner's loss curve or its reference's, where nobody has compared them."""
         best, best_cost = self.best()
-        config = None if best is None or busy else next_guard(best, self._outcomes, self._is_safe)
+        config = None if best is None else next_guard(best, self._outcomes, self._is_safe)
         if config is None or best_cost is None:
             return None
         wanted = self._wanted(config, "does it train as fp32 does", Purpose.GUARD, usd_left)
@@ -346,6 +377,8 @@ def distributions(gpus: Mapping[str, Gpu]) -> dict[str, BaseDistribution]:
         "is_checkpointed": CategoricalDistribution([False, True]),
         "is_compiled": CategoricalDistribution([False, True]),
         "loader_worker_count": IntDistribution(0, 64),  # 0: as the model file has it
+        "loader_prefetch_count": IntDistribution(0, 64),  # 0: as torch has it
+        "is_pinned": CategoricalDistribution([False, True]),  # True: for CUDA
     }
 
 
@@ -361,6 +394,8 @@ def params_of(config: TrialConfig) -> dict[str, Any]:
         "is_checkpointed": config.is_checkpointed,
         "is_compiled": config.is_compiled,
         "loader_worker_count": config.loader_worker_count or 0,
+        "loader_prefetch_count": config.loader_prefetch_count or 0,
+        "is_pinned": config.is_pinned is not False,
     }
 
 

@@ -155,8 +155,13 @@ def test_the_value_of_an_hour_sends_the_search_to_faster_configurations(bench: B
 def test_no_configuration_is_tried_twice_within_and_across_sweeps(bench: Bench) -> None:
     bench.sweep(replace(UNLIMITED, max_trials=3)).run(bench.gpu.run_trial)
     bench.sweep(replace(UNLIMITED, max_trials=4)).run(bench.gpu.run_trial)
-    assert len(bench.gpu.seen) == 7
-    assert len(set(bench.gpu.seen)) == 7
+    outcomes = [one.outcome for one in bench.study().trials()]
+    assert len(outcomes) == 7
+    searched = [
+        one.config for one in outcomes if one.purpose is Purpose.SEARCH
+    ]  # the guard takes them up again
+    assert len(searched) >= 5
+    assert len(set(searched)) == len(searched)
 
 
 def test_a_resumed_sweep_goes_on_as_the_uninterrupted_one_would(bench: Bench, tmp_path: Path) -> None:
@@ -455,6 +460,26 @@ def test_the_winners_loss_is_held_against_that_of_fp32(bench: Bench) -> None:
     (found,) = guards(outcomes)
     assert (found.config, found.reference, found.rejection) == (best, reference_of(best), "")
     assert sum(one.purpose is Purpose.GUARD for one in outcomes) == 2
+
+
+@pytest.mark.parametrize("limits", [{"max_trials": 6}, {"max_s": 300.0}, {"max_usd": 0.065}])
+def test_a_sweep_that_ends_early_keeps_room_for_the_guard(bench: Bench, limits: dict[str, float]) -> None:
+    bench.gpu, bench.groups, bench.profile = Rounding(), (group(gpu_count=1),), make_profile(block_count=0)
+    clock_s = [0.0]
+
+    def run_trial(config: TrialConfig, purpose: Purpose) -> Outcome:
+        clock_s[0] += 50.0
+        return replace(bench.gpu.run_trial(config, purpose), trial_s=50.0)
+
+    sweep = bench.sweep(replace(UNLIMITED, **limits), clock=lambda: clock_s[0])
+    sweep.run(run_trial)
+    best, _ = sweep.search.best()
+    assert best is not None
+    assert best.precision is not Precision.FP32
+    purposes = [one.outcome.purpose for one in bench.study().trials()]
+    assert purposes.count(Purpose.GUARD) == 2
+    assert 3 <= purposes.count(Purpose.SEARCH) <= 5  # it would have gone on
+    assert clock_s[0] <= limits.get("max_s", 1e9)
 
 
 def test_a_precision_that_does_not_train_is_neither_best_nor_tried_again(bench: Bench) -> None:

@@ -94,6 +94,14 @@ def test_loader_processes_end_when_closed() -> None:
     assert not process.is_alive()
 
 
+def test_batches_are_held_ready_by_loader_processes_only() -> None:
+    alone, ahead = (Batches(numbers(8), 2, worker_count=count, prefetch_count=5) for count in (0, 1))
+    assert alone.loader is not None
+    assert ahead.loader is not None
+    assert (alone.loader.prefetch_factor, ahead.loader.prefetch_factor) == (None, 5)
+    assert len(next(alone)[0]) == 2
+
+
 def test_too_small_a_dataset_is_a_reason_not_a_crash() -> None:
     with pytest.raises(Unsupported, match="10 samples, fewer than one batch of 8 on each of 2 workers"):
         Batches(numbers(10), 8, world_size=2)

@@ -111,6 +111,16 @@ def test_throttling_and_company_on_the_card_are_named() -> None:
     assert shared.startswith("shared: 2 other process(es)")
 
 
+def test_company_on_the_cores_is_named() -> None:
+    def found(fraction: float | None) -> tuple[str, ...]:
+        return warnings_of(
+            STEADY, limit_fraction=0.02, phases=PHASES, telemetry=None, foreign_cpu_fraction=fraction
+        )
+
+    assert found(None) == found(0.05) == ()
+    assert found(0.34)[0].startswith("loaded: other processes used 34% of the host's cores")
+
+
 def test_phases_that_miss_the_whole_are_warned_of() -> None:
     def found(off: float) -> tuple[str, ...]:
         return warnings_of(

@@ -1,9 +1,12 @@
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import make_config, make_measurement
-from trials.trial import Series
+from tests.builders import make_config, make_environment, make_measurement
+from trials.trial import Series, Telemetry
 
 seconds = st.floats(1e-4, 1e3)
 
@@ -21,6 +24,30 @@ def test_a_step_is_the_median_of_the_raw_times() -> None:
     series = (Series(accumulation=4, step_times_s=(0.5, 9.0, 0.4)),)
     assert make_measurement(series=series).step_time_s == 0.5
     assert make_measurement(series=series).throughput_per_s == 64
+
+
+TELEMETRY = Telemetry(
+    sample_count=10, gpu_utilisation_fraction=0.9, memory_utilisation_fraction=0.5, sm_clock_hz=1.4e9,
+    sm_clock_max_hz=1.7e9, power_w=200.0, power_limit_w=300.0, temperature_max_c=60.0, energy_j=100.0,
+    throttle_reasons=(), other_process_count=0,
+)  # fmt: skip
+ON_CPU = make_environment(threads_per_worker=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "disturbance"),
+    [
+        ({"telemetry": TELEMETRY}, ""),
+        ({"is_steady": False}, "unsteady"),
+        ({"telemetry": replace(TELEMETRY, throttle_reasons=("power cap",))}, "throttled"),
+        ({"telemetry": replace(TELEMETRY, other_process_count=1)}, "disturbed by other processes"),
+        ({"foreign_cpu_fraction": 0.3, "environment": ON_CPU}, "disturbed by other processes"),
+        ({"foreign_cpu_fraction": 0.3}, ""),  # other cores of a host matter little to a GPU
+        ({"foreign_cpu_fraction": 0.05, "environment": ON_CPU}, ""),
+    ],
+)
+def test_what_makes_times_doubtful_is_named(changes: dict[str, Any], disturbance: str) -> None:
+    assert make_measurement(**changes).disturbance == disturbance
 
 
 def test_a_large_accumulation_is_the_line_through_two_small_ones() -> None:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,7 +35,9 @@ class Apart:
     launch_s: float | None = None  # of it, what no smaller batch avoids
 
 
-def time_apart(training: Training, config: TrialConfig, place: Place, clock: Clock, pass_s: float) -> Apart:
+def time_apart(
+    training: Training, config: TrialConfig, place: Place, clock: Clock, trained_s: Sequence[float]
+) -> Apart:
     """Time the extra passes; every rank calls it, after the last step that counts.
 
     Args:
@@ -43,23 +45,26 @@ def time_apart(training: Training, config: TrialConfig, place: Place, clock: Clo
         config: of the trial.
         place: of this rank.
         clock: of its device.
-        pass_s: a pass as trained, on this rank.
+        trained_s: seconds of passes as trained, on this rank.
     """
-    (slowest_s,) = place.largest([pass_s])
+    (slowest_s,) = place.largest([statistics.median(trained_s)])
     count = 1 + (_PASS_COUNT if slowest_s < _SLOW_PASS_S else 2)
 
-    def timed(size: int | None) -> float | None:
+    def timed(size: int | None) -> Sequence[float] | None:
         return _attempt(lambda: training.time_passes(size, count, clock), place)
 
-    silent_s: float | None = pass_s
+    silent_s: Sequence[float] | None = trained_s
     if config.parallelism is not Parallelism.SINGLE:
         silent_s = timed(None) if _can_be_silent(training, config, place) else None
-    launch_s = None
-    if silent_s is not None and not config.is_compiled:  # another shape is compiled anew
-        size = config.micro_batch_size
-        if size >= SMALL_SIZE * _SIZE_RATIO_MIN and (small_s := timed(SMALL_SIZE)) is not None:
-            launch_s = intercept_s(SMALL_SIZE, small_s, size, silent_s)
-    return Apart(silent_pass_s=silent_s, launch_s=launch_s)
+    if silent_s is None:
+        return Apart()
+    pass_s, launch_s = statistics.median(silent_s), None
+    size = config.micro_batch_size
+    # a compiled step would compile another shape anew
+    if size >= SMALL_SIZE * _SIZE_RATIO_MIN and not config.is_compiled and (small_s := timed(SMALL_SIZE)):
+        least_s = min(silent_s)  # what else the host does only adds, and never to both sizes alike
+        launch_s = pass_s * intercept_s(SMALL_SIZE, min(small_s), size, least_s) / least_s
+    return Apart(silent_pass_s=pass_s, launch_s=launch_s)
 
 
 def intercept_s(small: int, small_s: float, large: int, large_s: float) -> float:
@@ -68,10 +73,10 @@ def intercept_s(small: int, small_s: float, large: int, large_s: float) -> float
     return min(max(at_zero_s, 0.0), large_s)
 
 
-def _attempt(time_passes: Callable[[], list[float]], place: Place) -> float | None:
-    """The median but for the first pass; None where a rank cannot: the trial has its measurement."""
+def _attempt(time_passes: Callable[[], list[float]], place: Place) -> list[float] | None:
+    """All but the first pass; None where a rank cannot: the trial has its measurement."""
     try:
-        return statistics.median(place.together(time_passes)[1:])
+        return place.together(time_passes)[1:]
     except (Exception, SystemExit):  # noqa: BLE001  (a model may refuse the small batch, memory may not do)
         return None
 

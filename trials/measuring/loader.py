@@ -71,6 +71,7 @@ class Batches:
         world_size: int = 1,
         seed: int = 0,
         worker_count: int | None = None,
+        prefetch_count: int | None = None,
         is_pinned: bool = False,
     ) -> None:
         self._make: Callable[[], Any] | None = None
@@ -102,6 +103,7 @@ class Batches:
             num_workers=count,
             collate_fn=source.collate,
             drop_last=True,
+            prefetch_factor=prefetch_count if count > 0 else None,
             pin_memory=is_pinned,
             persistent_workers=count > 0,
         )

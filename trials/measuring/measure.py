@@ -16,6 +16,7 @@ from trials.extras import Extras, slowest
 from trials.measuring.environment import read_environment
 from trials.measuring.extras import measure_extras
 from trials.measuring.failures import Unsupported, explain
+from trials.measuring.host_load import HostLoad
 from trials.measuring.isolate import isolated
 from trials.measuring.memory import release
 from trials.measuring.phases import spread_phases
@@ -122,8 +123,10 @@ def _measure(
         run = Run(training, place, settings)
         accumulations = _accumulations(config, settings)
         first_step_s = run.time_steps(1, accumulations[0])[0]
-        with Sampler(gpu_reader(place.torch_device), settings.telemetry_period_s) as sampler:
+        card = gpu_reader(place.torch_device)
+        with Sampler(card, settings.telemetry_period_s) as sampler, HostLoad() as host:
             series = run.time_series(accumulations)
+        (own_s,) = place.mean([host.own_s])
         losses = run.losses[: settings.loss_count]
         if settings.confirming_steps:
             training.use_longest_batch()
@@ -149,6 +152,7 @@ def _measure(
         losses=tuple(place.mean(losses)),
         phases=None,
         telemetry=sampler.telemetry,
+        foreign_cpu_fraction=host.foreign_fraction(own_s * place.world_size / config.node_count),
         environment=read_environment(place, config.node_count),
         checkpoint=besides.checkpoint,
         links=besides.links,
@@ -170,6 +174,7 @@ def _judged(measurement: Measurement, settings: MeasureSettings, disagreement_fr
             phases=measurement.phases,
             disagreement_fraction=disagreement_fraction,
             telemetry=measurement.telemetry,
+            foreign_cpu_fraction=measurement.foreign_cpu_fraction,
         )
     ]
     return replace(measurement, warnings=(*dict.fromkeys(found), *measurement.warnings))

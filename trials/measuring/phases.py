@@ -12,9 +12,9 @@ from trials.measuring.step import StepMarks
 from trials.trial import Measurement, Parallelism, Phases, TrialConfig
 
 
-def pass_s(steps: Sequence[StepMarks], clock: Clock) -> float:
-    """Median forward and backward pass that ends a step."""
-    return statistics.median(clock.seconds(*one.micro[-1][1:]) for one in steps)
+def passes_s(steps: Sequence[StepMarks], clock: Clock) -> list[float]:
+    """Seconds of the forward and backward pass that ends each step."""
+    return [clock.seconds(*one.micro[-1][1:]) for one in steps]
 
 
 def phases_of(steps: Sequence[StepMarks], clock: Clock, config: TrialConfig, apart: Apart) -> Phases:

@@ -9,7 +9,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from trials.trial import Phases, Telemetry
+from trials.trial import FOREIGN_CPU_FRACTION_MAX, Phases, Telemetry
 
 CONFIDENCE = 0.95
 # A step is an outlier from this many robust standard deviations on: the modified z-score of Iglewicz and
@@ -82,10 +82,11 @@ def warnings_of(
     phases: Phases,
     telemetry: Telemetry | None,
     disagreement_fraction: float = 0.0,
+    foreign_cpu_fraction: float | None = None,
 ) -> tuple[str, ...]:
     """What is wrong with a series of step times and their phases, in words; empty if nothing is."""
     found = [_unsteady(times_s, limit_fraction), _drift(times_s), _outliers(times_s), _input_bound(phases)]
-    found.append(_split(disagreement_fraction))
+    found += [_split(disagreement_fraction), _loaded(foreign_cpu_fraction)]
     if telemetry is not None:
         found += [_throttled(telemetry), _shared(telemetry)]
     return tuple(one for one in found if one)
@@ -142,6 +143,15 @@ def _split(disagreement_fraction: float) -> str:
     return (
         f"split: the phases of a step are {disagreement_fraction:.0%} off the whole, so their shares are"
         " rough; the step time itself is not concerned"
+    )
+
+
+def _loaded(foreign_cpu_fraction: float | None) -> str:
+    if foreign_cpu_fraction is None or foreign_cpu_fraction <= FOREIGN_CPU_FRACTION_MAX:
+        return ""
+    return (
+        f"loaded: other processes used {foreign_cpu_fraction:.0%} of the host's cores, so what the CPU does"
+        " in a step may take too long; stop them and measure again"
     )
 
 

@@ -57,7 +57,8 @@ class Training:
                 world_size=place.world_size,
                 seed=seed,
                 worker_count=worker_count,
-                is_pinned=self._device.type == "cuda",
+                prefetch_count=config.loader_prefetch_count,
+                is_pinned=config.is_pinned is not False and self._device.type == "cuda",
             )
         )
         self._stream: Iterator[object] = self.batches

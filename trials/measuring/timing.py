@@ -16,7 +16,7 @@ import torch
 from trials.measuring.apart import Apart, time_apart
 from trials.measuring.clock import Clock
 from trials.measuring.failures import Diverged
-from trials.measuring.phases import disagreement_fraction, pass_s, phases_of
+from trials.measuring.phases import disagreement_fraction, passes_s, phases_of
 from trials.measuring.place import Place
 from trials.measuring.quality import half_width_fraction, has_warmed_up
 from trials.measuring.settings import MeasureSettings
@@ -62,8 +62,8 @@ class Run:
         clock, training = self._clock, self._training
         apart = Apart()
         if self._settings.is_split:
-            one_pass_s = pass_s(next(iter(self._marks.values())), clock)
-            apart = time_apart(training, training.config, self._place, clock, one_pass_s)
+            trained_s = passes_s(next(iter(self._marks.values())), clock)
+            apart = time_apart(training, training.config, self._place, clock, trained_s)
         found = {}
         for accumulation, steps in self._marks.items():
             times = [clock.seconds(one.start, one.end) for one in steps]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from planner.estimate import Basis, Hardware, fit
 from planner.estimate.bound import Bound, binding_of
-from planner.estimate.loading import Loaders, best_loaders, loader_speed_ratio, loader_variants
+from planner.estimate.loading import (
+    PREFETCH_COUNT,
+    Loaders,
+    best_loaders,
+    loader_speed_ratio,
+    loading_variants,
+    otherwise_loaded,
+)
 from planner.estimate.lognormal import log_spread, median_of
 from tests.builders import make_config, make_environment, make_gpu, make_measurement, make_profile
 from trials.profile import WorkloadProfile
@@ -28,7 +36,7 @@ def with_operation(flops: float, bytes_: float, parameter_bytes: int = 4_000_000
 PROFILE = with_operation(1e9, 1e6)  # far on the arithmetic side of any ridge
 
 
-def a_step(host_cpu_count: int = 8, **seconds: float) -> Measurement:
+def a_step(host_cpu_count: int = 8, cuda: str | None = "12.4", **seconds: float) -> Measurement:
     """A step of one second unless its phases say otherwise; what they do not name is forward and backward."""
     sync_s = seconds.get("gradient_sync_s", 0.0)
     left_s = 1.0 - sum(value for name, value in seconds.items() if name != "launch_s")
@@ -50,7 +58,7 @@ def a_step(host_cpu_count: int = 8, **seconds: float) -> Measurement:
         config,
         step_time_s=1.0,
         phases=phases,
-        environment=make_environment(host_cpu_count=host_cpu_count),
+        environment=make_environment(host_cpu_count=host_cpu_count, cuda=cuda),
     )
 
 
@@ -140,11 +148,35 @@ def test_loaders_are_named_only_for_a_dataset() -> None:
 
 
 def test_loader_workers_are_proposed_where_they_pay_and_only_for_a_dataset_with_a_length() -> None:
-    step = a_step(data_wait_s=0.8)
-    (variant,) = loader_variants([step, a_step(data_wait_s=0.01)], PROFILE)
+    step = a_step(data_wait_s=0.8, cuda=None)
+    (variant,) = loading_variants([step, a_step(data_wait_s=0.01)], PROFILE)
     assert variant == replace(step.config, loader_worker_count=4)
-    assert loader_variants([step], make_profile(dataset_size=None)) == ()
-    assert loader_variants([make_measurement(variant, phases=step.phases)], PROFILE) == ()
+    assert loading_variants([step], make_profile(dataset_size=None)) == ()
+
+
+def test_what_still_waits_with_loader_workers_is_tried_with_more_batches_ahead_of_it() -> None:
+    config = replace(make_config(), loader_worker_count=4)
+    waiting = replace(a_step(data_wait_s=0.3, cuda=None), config=config)
+    (variant,) = loading_variants([waiting], PROFILE)
+    assert variant == replace(config, loader_prefetch_count=PREFETCH_COUNT)
+    assert loading_variants([replace(waiting, config=variant)], PROFILE) == ()
+    speed, spread = otherwise_loaded(waiting, variant.loading)
+    assert 1 < speed < 1 / 0.7
+    assert speed * math.exp(spread) == pytest.approx(1 / 0.7)  # all of the wait is gone, at best
+
+
+def test_memory_that_is_not_pinned_is_tried_on_cuda_where_data_or_copy_take_long() -> None:
+    config = replace(make_config(), loader_worker_count=4, loader_prefetch_count=8)
+    copying = replace(a_step(host_to_device_s=0.2), config=config)
+    assert loading_variants([copying], PROFILE) == (replace(config, is_pinned=False),)
+    assert loading_variants([replace(a_step(host_to_device_s=0.01), config=config)], PROFILE) == ()
+    found = fit([copying], gpus={L4.name: L4}, profile=PROFILE).step_time_s(
+        replace(config, is_pinned=False), Hardware(gpu=L4, link=L4.link, vcpus=8)
+    )
+    assert found is not None
+    assert median_of(found.expected, log_spread(found, 0.9)) == pytest.approx(1.0)  # it may win or lose
+    assert found.low < 0.9
+    assert found.high > 1.1
 
 
 def test_a_step_with_loader_workers_is_estimated_from_the_phases_of_the_same_without() -> None:
@@ -170,3 +202,27 @@ def test_steps_with_loader_workers_say_nothing_of_those_without() -> None:
     measured = both.step_time_s(fast.config, here)
     assert measured is not None
     assert measured.expected == 0.25
+
+
+def test_what_is_traced_at_small_batches_is_brought_to_the_one_that_was_measured() -> None:
+    """Weights are read whatever the batch: products over few samples are bound by memory, over many not."""
+    (trace,) = make_profile().traces
+    ridge = L4.fp32_flop_per_s / L4.bandwidth_bytes_per_s
+    traces = tuple(
+        replace(
+            trace,
+            micro_batch_size=size,
+            operations=(replace(trace.operations[0], flops=1e6 * size, bytes=64e6 / ridge),),
+        )
+        for size in (2, 8)
+    )
+    profile = make_profile(traces=traces)
+
+    def bound(size: int) -> Bound:
+        step = replace(a_step(), config=make_config(micro_batch_size=size))
+        found = binding_of(step, profile, L4)
+        assert found is not None
+        return found.bound
+
+    assert bound(8) is Bound.MEMORY
+    assert bound(128) is Bound.COMPUTE

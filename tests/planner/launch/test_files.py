@@ -15,7 +15,7 @@ from catalogs.offers import Offer, Pricing, load_offers
 from planner.launch.files import LaunchFiles, launch_files
 from tests.builders import make_config, make_offer
 from tests.planner.run_plans import make_run_plan
-from trials.trial import Parallelism, Precision
+from trials.trial import Loading, Parallelism, Precision
 
 GPUS = load_gpus()
 MODEL = {"gpt.py": "def model(): ...\n", "parts/block.py": "WIDTH = 4\n"}
@@ -95,6 +95,22 @@ def files_for(
 
 def parsed(files: LaunchFiles, name: str) -> Any:
     return yaml.safe_load(files.texts[name])
+
+
+@pytest.mark.parametrize(
+    ("loading", "lines"),
+    [
+        (Loading(), ("LOADER_WORKERS = None ", "LOADER_PREFETCH = None ", "PINNED = True ")),
+        (
+            Loading(worker_count=4, prefetch_count=8, is_pinned=False),
+            ("LOADER_WORKERS = 4 ", "LOADER_PREFETCH = 8 ", "PINNED = False "),
+        ),
+    ],
+)
+def test_the_script_loads_as_the_trial_did(loading: Loading, lines: tuple[str, ...]) -> None:
+    run = make_run_plan(config=make_config().loaded(loading))
+    text = launch_files(run, GPUS["L4-24GB"], MODEL, [], has_requirements=False).texts["train.py"]
+    assert all(f"\n{one}" in text for one in lines)
 
 
 def test_a_spot_instance_for_skypilot() -> None:

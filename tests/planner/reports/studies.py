@@ -9,6 +9,7 @@ from typing import Any
 from catalogs.gpus import Gpu
 from catalogs.offers import Offer
 from planner.bill.parameters import Stated
+from planner.choice.guard import Guard
 from planner.choice.recommend import recommend
 from planner.choice.space import Exclusion
 from planner.reports.report import Report, SweepSummary, TrialRecord
@@ -35,6 +36,10 @@ from trials.trial import Outcome, Parallelism, Precision, TrialConfig
 L4, A100, CPU = make_gpu(), make_gpu("A100-SXM4-80GB", memory_bytes=80 * GIB), make_cpu()
 GPUS = {one.name: one for one in (L4, A100, CPU)}
 BF16 = make_config(precision=Precision.BF16)
+_CURVE = tuple(4.0 - 0.05 * step for step in range(42))
+TRAINS = Guard(
+    config=BF16, losses=_CURVE, reference=make_config(), reference_losses=_CURVE, rejection=""
+)  # bf16's loss was held against fp32's
 STARTED = {"startup_s": 0.0, "first_step_s": 0.0}  # so that a run is its steps and nothing else
 OFFERS = (
     make_offer(price_usd_per_hour=0.72, instance_type="g2-standard-8"),

@@ -36,7 +36,17 @@ from tests.builders import (
     make_stated,
     make_target,
 )
-from tests.planner.reports.studies import A100, BF16, L4, OFFERS, make_cpu_report, make_report, seconds
+from tests.planner.reports.studies import (
+    A100,
+    BF16,
+    L4,
+    OFFERS,
+    STARTED,
+    TRAINS,
+    make_cpu_report,
+    make_report,
+    seconds,
+)
 from trials.trial import FailureKind, Parallelism, Precision
 
 LONG = 36_000 * 32  # samples
@@ -240,7 +250,7 @@ def test_old_prices_and_missing_prices_are_warned_of() -> None:
         make_offer(as_of=date(2025, 4, 1), price_usd_per_hour=0.7),
         make_offer(pricing=Pricing.SPOT, as_of=date(2025, 5, 20), price_usd_per_hour=0.3),
     ]
-    assert warnings(make_report(offers)) == (
+    assert warnings(make_report(offers))[:1] == (
         "1 on-demand or reserved price is over 30 days old and 1 spot price is over a day old (the oldest "
         "from 1 April 2025): check the price before renting; `planner catalog refresh` fetches new ones.",
     )
@@ -281,9 +291,22 @@ def test_configurations_in_full_and_in_short() -> None:
 
 def test_outcomes_in_a_cell() -> None:
     assert labels.outcome(make_measurement()) == "measured"
-    assert labels.outcome(make_measurement(is_steady=False)) == "measured, not steady"
+    assert labels.outcome(make_measurement(is_steady=False)) == "measured, unsteady"
     lost = make_failure(kind=FailureKind.WORKER_LOST, reason="the node left")
     assert labels.outcome(lost) == "worker lost: the node left"
+
+
+def test_a_plan_whose_trial_was_disturbed_is_said_to_be_less_sure() -> None:
+    fast = make_measurement(BF16, step_time_s=0.5, is_steady=False, **STARTED)
+    text = "The last trial of the plan's configuration was unsteady"
+    assert any(one.startswith(text) for one in warnings(make_report(outcomes=(fast,))))
+    assert not any(one.startswith(text) for one in warnings(make_report()))
+
+
+def test_a_plan_in_arithmetic_that_nobody_compared_is_said_to_be_one() -> None:
+    text = "That the model trains in bf16 as it does in fp32 is assumed"
+    assert any(one.startswith(text) for one in warnings(make_report()))
+    assert not any(one.startswith(text) for one in warnings(make_report(guards=(TRAINS,))))
 
 
 def test_a_host_bound_plan_is_said_to_be_one_in_every_form(tmp_path: Path) -> None:
