@@ -284,6 +284,11 @@ torch.manual_seed(5)
 random.seed(5)
 numpy.random.seed(5)
 torch.backends.cudnn.benchmark = True
+torch.backends.cudnn.allow_tf32 = False
+if hasattr(torch.backends, "fp32_precision"):
+    torch.backends.fp32_precision = "tf32"
+    torch.backends.cudnn.conv.fp32_precision = "ieee"
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
 os.environ["RUDE"] = "1"
 os.environ.pop("HOME", None)
 os.chdir("/")
@@ -326,6 +331,8 @@ def test_next_trial_is_unharmed_by_what_a_file_leaves_behind(tmp_path: Path, end
             torch.get_num_threads(),
             torch.initial_seed(),
             torch.backends.cudnn.benchmark,
+            torch.backends.cudnn.allow_tf32,
+            getattr(torch.backends, "fp32_precision", None),
             torch.get_float32_matmul_precision(),
             dict(os.environ),
             Path.cwd(),
@@ -350,6 +357,32 @@ def test_next_trial_is_unharmed_by_what_a_file_leaves_behind(tmp_path: Path, end
     run(tmp_path, PLAIN + RUDE + end)
     assert state() == before
     assert measured(run(tmp_path)).losses == clean
+
+
+ALLOWING = {
+    "since torch 2.9": """
+if hasattr(torch.backends, "fp32_precision"):
+    torch.backends.fp32_precision = torch.backends.cudnn.fp32_precision = "tf32"
+""",
+    "before": """
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+""",
+}
+ASKING = """
+def loss(model, batch):
+    x, y = batch
+    cudnn = torch.backends.cudnn
+    inner = getattr(cudnn.conv, "fp32_precision", "none")
+    is_tf32 = cudnn.allow_tf32 or inner == "tf32" or torch.get_float32_matmul_precision() != "highest"
+    return functional.mse_loss(model(x), y) if not is_tf32 else x.new_tensor(math.nan)
+"""
+
+
+@pytest.mark.parametrize("how", ALLOWING)
+def test_a_file_that_allows_tf32_is_measured_in_fp32_where_the_trial_says_so(
+    tmp_path: Path, how: str
+) -> None:
+    measured(run(tmp_path, PLAIN + "import math\n" + ASKING + ALLOWING[how]))
 
 
 def test_a_thread_that_the_file_leaves_running_is_named(tmp_path: Path) -> None:

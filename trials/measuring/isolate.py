@@ -18,6 +18,7 @@ from torch.nn.modules import module as torch_module
 from trials.errors import TrialsError
 from trials.measuring.leftovers import leftovers_ender
 from trials.measuring.patches import patch_undoer
+from trials.measuring.precision import forget_inherited_arithmetic
 from trials.model_file.source import local_files
 from trials.model_file.workload import module_name
 from trials.trial import Workload
@@ -118,6 +119,7 @@ def _torch_state() -> Callable[[], None]:
         torch.set_grad_enabled(has_gradients)
         torch.set_anomaly_enabled(detects_anomaly)
         torch.use_deterministic_algorithms(is_deterministic, warn_only=only_warns)
+        forget_inherited_arithmetic()
         torch.set_float32_matmul_precision(matmul)
         torch.backends.mkldnn.enabled = onednn
         torch.set_flush_denormal(False)

@@ -110,13 +110,13 @@ def _measure(
         raise Unsupported(why)
     if place.torch_device.type == "cuda":
         torch.cuda.set_device(place.torch_device)
-    set_fp32_arithmetic(config.precision)
     torch.manual_seed(settings.seed)
     loaded = place.together(lambda: load(workload))
     worker_count = config.loader_worker_count
     if worker_count is None:
         worker_count = settings.loader_worker_count
     training = Training(loaded, config, place, settings.seed, worker_count)
+    set_fp32_arithmetic(config.precision)  # now: many a model file allows TF32, and the trial says fp32
     try:
         training.memory.start()
         startup_s = time.perf_counter() - begun_s

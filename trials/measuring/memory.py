@@ -19,7 +19,7 @@ import gc
 import os
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
@@ -61,7 +61,8 @@ def release(device: torch.device) -> None:
     """Give a finished trial's memory back to the device and the kernel. Call with no exception in flight."""
     gc.collect()
     if device.type == "cuda":
-        torch.cuda.empty_cache()
+        with suppress(RuntimeError):  # after an illegal access CUDA refuses every call of this process
+            torch.cuda.empty_cache()
     _trim()
 
 

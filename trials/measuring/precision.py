@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 
@@ -28,9 +29,18 @@ def precision_refusal(precision: Precision, device: torch.device) -> str | None:
 
 def set_fp32_arithmetic(precision: Precision) -> None:
     """Allow or forbid TF32 in fp32 matrix products and convolutions; torch allows it in cuDNN by default."""
+    forget_inherited_arithmetic()
     is_tf32 = precision is Precision.TF32
     torch.set_float32_matmul_precision("high" if is_tf32 else "highest")
     torch.backends.cudnn.allow_tf32 = is_tf32
+
+
+def forget_inherited_arithmetic() -> None:
+    """Undo torch's second way (since 2.9) to allow TF32, which the first one neither shows nor overrides."""
+    backends: Any = torch.backends
+    if hasattr(backends, "fp32_precision"):
+        for one in (backends, backends.cudnn, backends.mkldnn):
+            one.fp32_precision = "none"
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
