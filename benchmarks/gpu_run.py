@@ -5,10 +5,12 @@
     python -m benchmarks.gpu_run --out OUT --device cpu --tiny               # a try without a GPU
 
 Run it from the root of the checkout. Each step is a process of its own with a time limit, its output goes to
-OUT/<step>.log and to the terminal; a step that fails or hangs does not stop the next. Recordings lie in
-OUT/recordings: copy them back there to go on, then move them to benchmarks/recordings. Torch, numpy,
-pandas, pytest, rich, typer and nvidia-ml-py are enough; where Ray, Optuna and pydantic can be had as unpacked
-wheels, PLANNER_EXTRA_PACKAGES names their folder, and the sweep tests and the overhead run too.
+OUT/<step>.log and to the terminal; a step that fails or hangs does not stop the next. In one command every
+step is cut short; three give each the time it wants: `--steps machine tests sweeps overhead`, `--steps record
+mfu replay`, `--steps claims`. Recordings lie in OUT/recordings: copy them back there to go on, then move them
+to benchmarks/recordings. Torch, numpy, pandas, pytest, rich, typer and nvidia-ml-py are enough; with Ray,
+Optuna and pydantic from a folder that PLANNER_EXTRA_PACKAGES names (`benchmarks.gpu_packages` makes it) the
+sweeps, the replay and the overhead run too.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.record import default_device
@@ -33,37 +35,47 @@ NEEDED_BY_SWEEPS = ("ray", "optuna", "pydantic")
 _LEAST_S = 5.0  # below it a step is not begun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A command and the share of the time that it may take."""
+SHARES = {  # of the time, at most; in the order of what is worth most if it runs out
+    "machine": 0.05,
+    "record": 0.35,
+    "mfu": 0.05,
+    "replay": 0.05,
+    "tests": 0.4,
+    "claims": 0.2,
+    "sweeps": 0.4,
+    "overhead": 0.3,
+}
+_OF_ITS_LIMIT = 0.85  # that a step which ends by itself is told to take
 
-    name: str
-    arguments: list[str]
-    share: float
+
+def limits_s(chosen: Sequence[str], minutes: float) -> dict[str, float]:
+    """Seconds that each step may take; steps that are few share all of the time."""
+    scale = max(1.0, 1.0 / sum(SHARES[one] for one in chosen))
+    return {one: 60 * minutes * SHARES[one] * scale for one in SHARES if one in chosen}
 
 
-def steps_for(given: argparse.Namespace, minutes: float) -> list[Step]:
-    """All steps, in the order of what is worth most if the time runs out."""
-    recordings = str(given.out / "recordings")
-    record = ["-m", "benchmarks.record", *given.workloads, "--device", given.device, "--out", recordings]
-    record += ["--max-minutes", f"{0.3 * minutes:.2f}"]
+def arguments_of(step: str, given: argparse.Namespace, limit_s: float) -> list[str]:
+    """What follows the interpreter."""
+    recordings, minutes = str(given.out / "recordings"), f"{_OF_ITS_LIMIT * limit_s / 60:.2f}"
+    record = [*given.workloads, "--device", given.device, "--out", recordings, "--max-minutes", minutes]
     record += ["--global-batch-size", "16", "--trial-seconds", "5"] if given.tiny else []
-    claims = ["-m", "benchmarks.claims", "--device", given.device, "--max-minutes", f"{0.15 * minutes:.2f}"]
-    claims += ["--rounds", "2"] if given.tiny else ["--rounds", "3"]
-    tests = ["-m", "pytest", "tests/gpu", "-v", "--durations=15", "-p", "no:cacheprovider"]
+    claims = ["--device", given.device, "--max-minutes", minutes, "--rounds", "2" if given.tiny else "3"]
+    tests = ["-m", "pytest", "-v", "--durations=15", "-p", "no:cacheprovider"]
     if importlib.util.find_spec("pytest_timeout") is None:  # the project's settings name it
         tests += ["--override-ini", "addopts=", "-W", "ignore::pytest.PytestConfigWarning"]
-    return [
-        Step(name="machine", arguments=["-c", _MACHINE], share=0.05),
-        Step(name="record", arguments=record, share=0.35),
-        Step(name="mfu", arguments=["-c", _MFU, recordings], share=0.05),
-        Step(name="replay", arguments=["-c", _REPLAY, recordings], share=0.05),
-        Step(name="tests", arguments=tests, share=0.45),
-        Step(name="claims", arguments=claims, share=0.2),
-        Step(name="overhead", arguments=["-m", "benchmarks.overhead", "--max-minutes", "1"], share=0.4),
-    ]
+    return {
+        "machine": ["-c", _MACHINE],
+        "record": ["-m", "benchmarks.record", *record],
+        "mfu": ["-c", _MFU, recordings],
+        "replay": ["-c", _REPLAY, recordings],
+        "tests": [*tests, "tests/gpu", "--ignore", _SWEEPS],
+        "claims": ["-m", "benchmarks.claims", *claims],
+        "sweeps": [*tests, _SWEEPS],
+        "overhead": ["-m", "benchmarks.overhead", "--max-minutes", "1"],
+    }[step]
 
 
+_SWEEPS = "tests/gpu/test_sweep.py"
 _MACHINE = """
 import subprocess, sys, platform, importlib.util
 import torch
@@ -91,40 +103,35 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "gpu-run")))
     parser.add_argument("--device", default=default_device())
     parser.add_argument("--max-minutes", type=float, default=9.5)
-    parser.add_argument("--steps", nargs="+", help="only these, sharing the time: record tests claims ...")
+    parser.add_argument("--steps", nargs="+", choices=list(SHARES), help="only these, sharing the time")
     parser.add_argument("--workloads", nargs="+")
     parser.add_argument("--tiny", action="store_true", help="the smallest sizes, to try the script itself")
     given = parser.parse_args()
     given.out = given.out.resolve()
     given.out.mkdir(parents=True, exist_ok=True)
     given.workloads = given.workloads or list(TINY_WORKLOADS if given.tiny else WORKLOADS)
-    begun_s = time.monotonic()
-    alone = 3.0 if given.steps == ["record"] else 1.0  # all of the time for recordings
+    ends_s = time.monotonic() + 60 * given.max_minutes
     failed = 0
-    for step in steps_for(given, given.max_minutes * alone):
-        if given.steps and step.name not in given.steps:
-            continue
-        left_s = 60 * given.max_minutes - (time.monotonic() - begun_s)
-        limit_s = left_s if given.steps else min(left_s, 60 * given.max_minutes * step.share)
-        outcome = run(step, limit_s, given)
-        print(f"== {step.name}: {outcome}", flush=True)
-        failed += outcome != "done" and not outcome.startswith("skipped")
+    for step, limit_s in limits_s(given.steps or list(SHARES), given.max_minutes).items():
+        outcome = run(step, min(limit_s, ends_s - time.monotonic()), given)
+        print(f"== {step}: {outcome}", flush=True)
+        failed += not outcome.startswith(("done", "skipped"))
     sys.exit(failed)
 
 
-def run(step: Step, limit_s: float, given: argparse.Namespace) -> str:
+def run(step: str, limit_s: float, given: argparse.Namespace) -> str:
     """How the step ended, in words; its output goes to its log, whose end is shown."""
     environment = _environment(given)
     missing = [one for one in NEEDED_BY_SWEEPS if not _can_import(one, environment)]
-    if step.name in {"overhead", "replay"} and missing:
+    if step in {"overhead", "replay", "sweeps"} and missing:
         return f"skipped: not installed here: {', '.join(missing)}"
     if limit_s < _LEAST_S:
         return "skipped: the time is over"
-    log = given.out / f"{step.name}.log"
+    log = given.out / f"{step}.log"
     begun_s = time.monotonic()
     with log.open("w") as file:
         process = subprocess.Popen(
-            [sys.executable, *step.arguments],
+            [sys.executable, *arguments_of(step, given, limit_s)],
             stdout=file,
             stderr=subprocess.STDOUT,
             cwd=ROOT,
@@ -143,7 +150,7 @@ def run(step: Step, limit_s: float, given: argparse.Namespace) -> str:
     took = f"{time.monotonic() - begun_s:.0f} s"
     if code is None:
         return f"ended at its limit of {limit_s:.0f} s"
-    return "done" if code == 0 else f"exit code {code} after {took}"
+    return f"done in {took}" if code == 0 else f"exit code {code} after {took}"
 
 
 def _environment(given: argparse.Namespace) -> dict[str, str]:

@@ -72,8 +72,8 @@ def replay(recording: Recording) -> Callable[[TrialConfig, Purpose], Outcome]:
     """The recording at the seam ``run_trial``: answers with what was recorded.
 
     Micro batches larger than one that ran out of memory were not tried, and run out of memory here too. A
-    memory probe lies on the line between its recorded neighbours. Any other configuration that is not in the
-    recording is an error of who asks for it.
+    memory probe lies on the line between its recorded neighbours; a guard's reference that the recording does
+    not hold is lost. Any other configuration that is not in the recording is an error of who asks for it.
     """
     known = {one.config: one for one in recording.outcomes}
     overflowing = rule_out(recording.outcomes).overflowing
@@ -86,6 +86,9 @@ def replay(recording: Recording) -> Callable[[TrialConfig, Purpose], Outcome]:
             probed = _probed(recording, config) if purpose is Purpose.PROBE else None
             if probed is not None:
                 return probed
+            if purpose is Purpose.GUARD:
+                reason = "the recording was cut off before this reference"
+                return Failure(config=config, kind=FailureKind.WORKER_LOST, reason=reason, trial_s=1.0)
             raise LookupError(f"{recording.name} has no trial of {config}")
         reason = f"a micro batch of {limit} already ran out of memory when this was recorded"
         return Failure(config=config, kind=FailureKind.OUT_OF_MEMORY, reason=reason, trial_s=1.0)

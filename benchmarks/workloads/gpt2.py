@@ -6,6 +6,7 @@ WORKLOAD_SIZE: tiny, 124m or 355m.
 import os
 
 import torch
+from losses import next_token_loss
 from synthetic import tokens
 from torch import nn
 from torch.nn import functional
@@ -67,9 +68,7 @@ def batch(size: int) -> torch.Tensor:
     return tokens(size, CONTEXT, VOCABULARY)
 
 
-def loss(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    logits = model(batch[:, :-1])
-    return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+loss = next_token_loss
 
 
 def optimizer(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -6,6 +6,7 @@ WORKLOAD_SIZE: tiny or full.
 import os
 
 import torch
+from losses import class_loss
 from synthetic import images, labels
 from torch import nn
 from torch.nn import functional
@@ -57,9 +58,7 @@ def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images(size, PIXELS), labels(size, CLASSES, PIXELS, PIXELS)
 
 
-def loss(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    pixels, classes = batch
-    return functional.cross_entropy(model(pixels), classes)
+loss = class_loss
 
 
 def optimizer(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -6,9 +6,9 @@ WORKLOAD_SIZE: tiny or base.
 import os
 
 import torch
+from losses import class_loss
 from synthetic import images, labels
 from torch import nn
-from torch.nn import functional
 
 SHAPES = {  # layers, heads, width, patch, pixels, classes
     "tiny": (2, 2, 64, 8, 32, 10),
@@ -50,9 +50,7 @@ def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images(size, PIXELS), labels(size, CLASSES)
 
 
-def loss(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    pixels, classes = batch
-    return functional.cross_entropy(model(pixels), classes)
+loss = class_loss
 
 
 def optimizer(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -14,7 +14,7 @@ from benchmarks.replay import fit_of, play
 from catalogs.gpus import load_gpus
 from tests.builders import make_config, make_failure, make_measurement, make_profile, make_target
 from trials.model_file.source import hash_workload
-from trials.trial import Failure, FailureKind, Measurement, Telemetry
+from trials.trial import Failure, FailureKind, Measurement, Precision, Telemetry
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SHIPPED = sorted((BENCHMARKS / "recordings").glob("*.json"))
@@ -119,6 +119,15 @@ def test_a_sweep_over_a_recording_tries_only_what_was_recorded_and_fits_the_rest
     assert found.count == len({o for o in one.outcomes if isinstance(o, Measurement)} - set(played.outcomes))
 
 
+def test_a_recording_that_was_cut_off_before_the_guard_s_reference_is_swept_all_the_same(
+    tmp_path: Path,
+) -> None:
+    whole = load(BENCHMARKS / "recordings" / "CPU-X86-64--mlp-tiny.json")
+    kept = [one for one in whole.outcomes if one.config.precision is Precision.BF16]
+    played = play(replace(whole, outcomes=tuple(kept)), tmp_path)
+    assert {one.config.precision for one in played.outcomes} == {Precision.BF16}
+
+
 def test_the_public_mfu_follows_from_the_published_speed() -> None:
     # 106,667 tokens/s x 6 x 123.6 M parameters and 12 x 12 x 768 x 1,024 of attention, over 312 TFLOP/s
     assert fraction_of(nano_gpt(), load_gpus()) == pytest.approx(0.292, abs=0.002)
@@ -127,11 +136,11 @@ def test_the_public_mfu_follows_from_the_published_speed() -> None:
 
 @pytest.mark.parametrize("path", sorted((BENCHMARKS / "workloads").glob("*.py")), ids=lambda path: path.stem)
 def test_workloads_need_nothing_beyond_torch(path: Path) -> None:
-    if path.stem != "synthetic":
+    if path.stem not in {"losses", "synthetic"}:
         hash_workload(path)  # a syntax error or a missing name of the contract raises
     imports = {
         line.split()[1].partition(".")[0]
         for line in path.read_text().splitlines()
         if line.startswith(("import ", "from "))
     }
-    assert imports <= {"os", "zlib", "functools", "torch", "synthetic"}
+    assert imports <= {"os", "zlib", "functools", "torch", "losses", "synthetic"}
