@@ -7,11 +7,13 @@ slower ones do when PLANNER_GPU_TESTS_ON_CPU is set, to try the tests themselves
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 import pytest
 import torch
 
+from catalogs.gpus import cpu_class, load_gpus, match_device
 from trials.measuring.measure import MeasureSettings, Place, measure
 from trials.model_file.source import hash_workload
 from trials.trial import Measurement, Outcome, Parallelism, Precision, TrialConfig, Workload
@@ -62,6 +64,17 @@ def config(device: str, **knobs: object) -> TrialConfig:
         "parallelism": Parallelism.SINGLE,
     }
     return TrialConfig(**(values | knobs))  # type: ignore[arg-type]
+
+
+def catalog_name(device: str) -> str:
+    """What the catalog calls this machine's device."""
+    gpus = load_gpus()
+    if device == "cpu":
+        return cpu_class(platform.machine(), gpus).name
+    memory_bytes = torch.cuda.get_device_properties(device).total_memory
+    found = match_device(torch.cuda.get_device_name(device), memory_bytes, gpus)
+    assert found is not None, f"{torch.cuda.get_device_name(device)} is not in catalogs/gpus.csv"
+    return found.name
 
 
 def size_for(device: str, on_gpu: str) -> str:

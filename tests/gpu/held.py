@@ -12,9 +12,9 @@ from trials.measuring import measure as measuring
 from trials.trial import Failure, Outcome
 
 
-def measure(workload, trial, place, settings) -> Outcome:
+def measure(workload, trial, place, settings, extras) -> Outcome:
     """The real measurement; process id and bytes held in ``detail``, or as the last warning."""
-    outcome = measuring.measure(workload, trial, place, settings)
+    outcome = measuring.measure(workload, trial, place, settings, extras)
     gc.collect()
     held = 0 if place.device == "cpu" else torch.cuda.memory_allocated(place.device)
     told = f"{os.getpid()} {held}"

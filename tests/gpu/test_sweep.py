@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 
-from catalogs.gpus import cpu_class, load_gpus, match_device
-from tests.gpu.devices import WORKLOADS, devices, size_for
+from tests.gpu.devices import WORKLOADS, catalog_name, devices, size_for
 
 ROOT = Path(__file__).parents[2]
 MISSING = [one for one in ("ray", "optuna", "pydantic") if importlib.util.find_spec(one) is None]
@@ -25,16 +22,6 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(bool(MISSING), reason=f"not installed here: {', '.join(MISSING)}"),
 ]
-
-
-def expected_name(device: str) -> str:
-    gpus = load_gpus()
-    if device == "cpu":
-        return cpu_class(platform.machine(), gpus).name
-    properties = torch.cuda.get_device_properties(device)
-    found = match_device(torch.cuda.get_device_name(device), properties.total_memory, gpus)
-    assert found is not None
-    return found.name
 
 
 @pytest.mark.parametrize("device", devices())
@@ -66,7 +53,7 @@ def test_a_sweep_measures_this_device_and_recommends(device, model, tmp_path) ->
     report = json.loads((tmp_path / "report" / "report.json").read_text())
     measured = [one for one in report["trials"] if one["measurement"] is not None]
     assert len(measured) >= 2, done.stderr[-3000:]
-    assert {one["configuration"]["device"] for one in measured} == {expected_name(device)}
+    assert {one["configuration"]["device"] for one in measured} == {catalog_name(device)}
     assert all(0 < one["peak_fraction"] < 1 for one in measured)
     if device != "cpu":
         assert report["is_gpu_measured"]
