@@ -6,11 +6,10 @@
 
 Run it from the root of the checkout. Each step is a process of its own with a time limit, its output goes to
 OUT/<step>.log and to the terminal; a step that fails or hangs does not stop the next. In one command every
-step is cut short; three give each the time it wants: `--steps machine tests sweeps overhead`, `--steps record
-mfu replay`, `--steps claims`. Recordings lie in OUT/recordings: copy them back there to go on, then move them
-to benchmarks/recordings. Torch, numpy, pandas, pytest, rich, typer and nvidia-ml-py are enough; with Ray,
-Optuna and pydantic from a folder that PLANNER_EXTRA_PACKAGES names (`benchmarks.gpu_packages` makes it) the
-sweeps, the replay and the overhead run too.
+step is cut short; CONTRIBUTING has four that give each the time it wants. Recordings lie in OUT/recordings:
+copy them back there to go on, then move them to benchmarks/recordings. Torch, numpy, pandas, pytest, rich,
+typer and nvidia-ml-py are enough; with Ray, Optuna and pydantic, in a folder that PLANNER_EXTRA_PACKAGES
+names and `benchmarks.gpu_packages` makes, the sweeps, the replay and the overhead run too.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
 from collections.abc import Callable
 
@@ -21,10 +22,24 @@ def leftovers_ender() -> Callable[[], str]:
                 child.join(_END_S)
                 if child.is_alive():
                     child.kill()
-        left = [one for one in threading.enumerate() if one not in threads and one.is_alive()]
+        known = threads | _compiler_threads()
+        left = [one for one in threading.enumerate() if one not in known and one.is_alive()]
         return _left_running([one.name for one in left])
 
     return end
+
+
+def _compiler_threads() -> set[threading.Thread]:
+    """What torch.compile keeps for its next compilation: a pool, and on CUDA the readers of its processes."""
+    own = {
+        one
+        for one in threading.enumerate()
+        if str(getattr(getattr(one, "_target", None), "__module__", "")).startswith("torch._inductor")
+    }
+    compiler = sys.modules.get("torch._inductor.async_compile")
+    if compiler is not None and compiler.AsyncCompile.pool.cache_info().currsize:
+        own |= compiler.AsyncCompile.pool()._threads
+    return own
 
 
 def _left_running(names: list[str]) -> str:
