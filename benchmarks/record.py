@@ -34,7 +34,6 @@ from trials.measuring.measure import MeasureSettings, Place, measure
 from trials.model_file.source import hash_workload
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Workload
-from trials.warm.postmortem import is_device_lost
 
 FOLDER = Path(__file__).parent
 SIZE_MAX_BYTES = 2_000_000  # of a file that is to be committed
@@ -88,7 +87,7 @@ def record(name: str, size: str, given: argparse.Namespace, ends_s: float) -> No
         recording = recording.plus(outcome)
         save(recording, path)
         print(shown(outcome, recording.profile, gpus), flush=True)
-        if isinstance(outcome, Failure) and is_device_lost(outcome):
+        if isinstance(outcome, Failure) and outcome.is_device_lost:
             sys.exit(f"CUDA is broken in this process; run the command again to go on\n{outcome.detail}")
     _summarise(recording, path)
 

@@ -268,5 +268,13 @@ class Failure:
     detail: str = ""  # traceback or stacks, for --verbose
     purpose: Purpose = Purpose.SEARCH
 
+    @property
+    def is_device_lost(self) -> bool:
+        """Whether CUDA refuses every later call of the process: after an illegal access, a failed assertion.
+
+        Running out of memory is no such error, whichever call says it.
+        """
+        return self.kind is not FailureKind.OUT_OF_MEMORY and "CUDA error" in self.reason
+
 
 Outcome = Measurement | Failure

@@ -1,9 +1,9 @@
 """Why workers ended, told from what they left behind."""
 
-from tests.builders import make_config, make_failure, make_measurement
+from tests.builders import make_config, make_failure
 from trials.trial import FailureKind
 from trials.warm.blackbox import Box
-from trials.warm.postmortem import explain_loss, is_device_lost
+from trials.warm.postmortem import explain_loss
 
 CONFIG = make_config(gpu_count=2)
 
@@ -70,14 +70,3 @@ def test_ranks_that_took_no_part_are_not_suspected():
     failure = explain(boxes=[box(2), box(3)], failed={4: told}, followers=(0,), ranks=(0, 4))
     assert failure.kind is FailureKind.OUT_OF_MEMORY
     assert failure.reason == "CUDA out of memory (rank 4 of 2)"
-
-
-def test_an_illegal_access_costs_the_processes_and_running_out_of_memory_does_not():
-    lost = "AcceleratorError: CUDA error: an illegal memory access was encountered"
-    full = "CUDA error: out of memory"
-    assert is_device_lost(make_failure(CONFIG, kind=FailureKind.UNSUPPORTED, reason=lost))
-    assert is_device_lost(
-        make_failure(CONFIG, kind=FailureKind.USER_CODE, reason=f"model.py, line 3: {lost}")
-    )
-    assert not is_device_lost(make_failure(CONFIG, kind=FailureKind.OUT_OF_MEMORY, reason=full))
-    assert not is_device_lost(make_measurement(CONFIG))

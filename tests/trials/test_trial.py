@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import make_config, make_environment, make_measurement
-from trials.trial import Series, Telemetry
+from tests.builders import make_config, make_environment, make_failure, make_measurement
+from trials.trial import FailureKind, Series, Telemetry
 
 seconds = st.floats(1e-4, 1e3)
 
@@ -67,3 +67,11 @@ def test_noise_never_makes_a_step_shorter_than_its_parts(
 def test_the_peak_is_the_fullest_ranks_and_reserved_where_the_allocator_reserves() -> None:
     assert make_measurement(peak_reserved_bytes=None, peak_allocated_bytes=(3, 5)).peak_memory_bytes == 5
     assert make_measurement(peak_reserved_bytes=(7, 6), peak_allocated_bytes=(3, 5)).peak_memory_bytes == 7
+
+
+def test_an_illegal_access_loses_the_device_and_running_out_of_memory_does_not() -> None:
+    lost = "AcceleratorError: CUDA error: an illegal memory access was encountered"
+    for reason in (lost, f"model.py, line 3: {lost}"):
+        assert make_failure(make_config(), kind=FailureKind.USER_CODE, reason=reason).is_device_lost
+    full = "CUDA error: out of memory"
+    assert not make_failure(make_config(), kind=FailureKind.OUT_OF_MEMORY, reason=full).is_device_lost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from trials.trial import Failure, FailureKind, Outcome, TrialConfig
+from trials.trial import Failure, FailureKind, TrialConfig
 from trials.warm.blackbox import Box
 
 # Ray's memory monitor ends a worker before the kernel would
@@ -47,16 +47,6 @@ def explain_loss(
 def is_low_memory(text: str) -> bool:
     """Whether Ray says that it ended a worker because the node's memory ran low."""
     return any(words in text for words in _RAY_MEMORY_WORDS)
-
-
-def is_device_lost(outcome: Outcome) -> bool:
-    """Whether CUDA refuses every later call of the processes: after an illegal access, a failed assertion.
-
-    Running out of memory is no such error, whichever call says it.
-    """
-    if not isinstance(outcome, Failure) or outcome.kind is FailureKind.OUT_OF_MEMORY:
-        return False
-    return "CUDA error" in outcome.reason
 
 
 def _reason(

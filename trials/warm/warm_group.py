@@ -22,7 +22,7 @@ from trials.warm.extras_due import EXTRAS_LIMIT_S, extras_due
 from trials.warm.group import TRAIN_ENVIRONMENT, GroupPlan, Host, Share, first_line
 from trials.warm.limits import confirming_limit_s
 from trials.warm.orphans import free_orphans
-from trials.warm.postmortem import is_device_lost, is_low_memory
+from trials.warm.postmortem import is_low_memory
 from trials.warm.runner_settings import RunnerSettings
 
 _LONG = (Purpose.CONFIRM, Purpose.GUARD)  # many steps; of the guard half in fp32, which may be much slower
@@ -72,7 +72,8 @@ class WarmGroup:
             purpose=purpose,
         )
         ended = self._ask(order)
-        if ended.is_broken or is_device_lost(ended.outcome):
+        is_lost = isinstance(ended.outcome, Failure) and ended.outcome.is_device_lost
+        if ended.is_broken or is_lost:
             self.close(is_broken=True)
         if isinstance(ended.outcome, Measurement):
             self._seen.append(ended.outcome)
