@@ -24,6 +24,7 @@ class Row:
     predicted: float
     below: float = 1.0  # expected size of the log error when the measured value is smaller, up to a factor
     above: float = 1.0  # and when it is larger
+    expected: float | None = None  # the mean, which the product shows; None for a baseline
 
     @property
     def error_fraction(self) -> float:
@@ -55,6 +56,7 @@ def row_of(group: str, measured_s: float, estimate: Estimate) -> Row:
         predicted=predicted_s,
         below=math.log(predicted_s / estimate.low),
         above=math.log(estimate.high / predicted_s),
+        expected=estimate.expected,
     )
 
 
@@ -107,6 +109,11 @@ def data_directory(description: str | None) -> Path:
 def mape(rows: Sequence[Row]) -> float:
     """Mean absolute error as a fraction of the measured value."""
     return sum(abs(row.error_fraction) for row in rows) / len(rows)
+
+
+def mape_expected(rows: Sequence[Row]) -> float:
+    """The same of the mean, which lies above the median, the more the wider the interval."""
+    return sum(abs((row.expected or row.predicted) / row.measured - 1.0) for row in rows) / len(rows)
 
 
 def worst_factor(rows: Sequence[Row]) -> float:

@@ -25,7 +25,15 @@ from typing import TypeVar
 import pandas as pd
 
 from benchmarks.estimate.recorded import chips, config_of, measurement_of
-from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, row_of, worst_factor
+from benchmarks.estimate.scores import (
+    Row,
+    data_directory,
+    leave_one_group_out,
+    mape,
+    mape_expected,
+    row_of,
+    worst_factor,
+)
 from catalogs.gpus import Gpu
 from planner.choice.plan import HOST_BOUND_FRACTION
 from planner.estimate import Hardware, fit
@@ -247,10 +255,10 @@ def baselines(found: list[Prediction], gpus: Mapping[str, Gpu]) -> dict[str, lis
 
 
 def report(title: str, found: list[Prediction], others: Mapping[str, list[Row]]) -> None:
-    """One line per data set, then the means over data sets."""
+    """One line per data set, then the means over data sets; MAPE is the median's, beside it the mean's."""
     names = list(others)
     print(
-        f"\n{title}\n{'data set':14s} {'rows':>5s} {'MAPE':>7s} {'worst':>6s} {'>2.5x':>6s} ",
+        f"\n{title}\n{'data set':14s} {'rows':>5s} {'MAPE':>7s} {'mean':>6s} {'worst':>6s} {'>2.5x':>6s} ",
         *names,
         sep="  ",
     )
@@ -262,19 +270,22 @@ def report(title: str, found: list[Prediction], others: Mapping[str, list[Row]])
         beyond = sum(abs(row.log_error) > math.log(2.5) for row in rows)
         cells = "  ".join(f"{errors[name]:{len(name)}.1%}" for name in names)
         print(
-            f"{dataset:14s} {len(rows):5d} {mape(rows):7.1%} {worst_factor(rows):5.1f}x {beyond:6d}   {cells}"
+            f"{dataset:14s} {len(rows):5d} {mape(rows):7.1%} {mape_expected(rows):6.1%}"
+            f" {worst_factor(rows):5.1f}x {beyond:6d}   {cells}"
         )
         if len({row.group for row in rows}) > 1:
             print(f"{'':14s} {leave_one_group_out(rows).line()}")
         for label in ("all", "licensed") if dataset not in UNLICENSED else ("all",):
             means[label].append(mape(rows))
+            means[f"{label} expected"].append(mape_expected(rows))
             for name in names:
                 means[f"{label} {name}"].append(errors[name])
     for label in ("licensed", "all"):
         if label not in means:
             continue
         cells = "  ".join(f"{mean(means[f'{label} {name}']):{len(name)}.1%}" for name in names)
-        print(f"{'mean, ' + label:14s} {'':5s} {mean(means[label]):7.1%} {'':6s} {'':6s}   {cells}")
+        errors = f"{mean(means[label]):7.1%} {mean(means[f'{label} expected']):6.1%}"
+        print(f"{'mean, ' + label:14s} {'':5s} {errors} {'':6s} {'':6s}   {cells}")
 
 
 def report_beyond(found: list[Prediction]) -> None:
