@@ -21,7 +21,15 @@ import pandas as pd
 
 from benchmarks.estimate.neusight_models import trace_row
 from benchmarks.estimate.recorded import config_of, measurement_of
-from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, row_of, worst_factor
+from benchmarks.estimate.scores import (
+    Row,
+    data_directory,
+    leave_one_group_out,
+    mape,
+    mape_expected,
+    row_of,
+    worst_factor,
+)
 from catalogs.gpus import Gpu, load_gpus
 from planner.estimate import Hardware, fit
 from planner.estimate.chips import chip
@@ -154,8 +162,8 @@ def report(title: str, found: Sequence[tuple[Run, Row]]) -> None:
     worst = max(abs(row.error_fraction) for row in rows)
     unseen = [row for run, row in found if run.gpu in UNSEEN]
     print(
-        f"  all {len(rows)} rows: {mape(rows):.1%}, worst {worst:.1%} ({worst_factor(rows):.2f}x);"
-        f" unseen GPUs {mape(unseen):.1%}"
+        f"  all {len(rows)} rows: {mape(rows):.1%} (as means {mape_expected(rows):.1%}),"
+        f" worst {worst:.1%} ({worst_factor(rows):.2f}x); unseen GPUs {mape(unseen):.1%}"
     )
     print(f"  {leave_one_group_out(rows).line()}")
 
