@@ -4,6 +4,7 @@ The model in ``faulty/`` misbehaves on the last of two ranks while the first wai
 """
 
 import os
+import re
 import signal
 import threading
 import time
@@ -108,7 +109,8 @@ def test_a_rank_that_vanishes_is_named_and_nothing_of_it_reaches_our_output(
     failure = fail(run, fault, parallelism, sane_losses)
     assert capfd.readouterr() == ("", "")
     assert failure.kind is FailureKind.WORKER_LOST
-    assert failure.reason.startswith("rank 1 of 2 ended without a word")
+    # Ray may end the other rank before it can tell that its neighbour is gone
+    assert re.match(r"(rank|ranks 0,) 1 of 2 ended without a word", failure.reason)
 
 
 def test_smaller_trials_run_in_the_same_workers_with_all_cores(run, sane_losses):

@@ -68,7 +68,7 @@ def _reason(
 def _ranks(ranks: Collection[int], count: int) -> str:
     if count == 1 or not ranks:
         return "the worker"
-    return f"rank {', '.join(map(str, sorted(ranks)))} of {count}"
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, sorted(ranks)))} of {count}"
 
 
 def _detail(boxes: Sequence[Box], failed: Mapping[int, Failure], lost: Mapping[int, str]) -> str:
