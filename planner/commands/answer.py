@@ -52,10 +52,8 @@ def _has_length(flags: TargetFlags) -> bool:
     return any(one is not None for one in (flags.samples, flags.epochs, flags.tokens))
 
 
-def estimator_of(study: SavedStudy, prices: Prices, peers: Mapping[str, Peer] | None = None) -> Estimator:
-    """Fitted to all that the study holds, corrected by ``peers`` (read where None is given)."""
-    if peers is None:
-        peers = read_peers(study)
+def estimator_of(study: SavedStudy, prices: Prices, peers: Mapping[str, Peer]) -> Estimator:
+    """Fitted to all that the study holds, corrected by other studies."""
     outcomes = [one.outcome for one in study.trials()]
     return fit(
         [one for one in outcomes if isinstance(one, Measurement)],
@@ -113,7 +111,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
         ),
         generated_at=datetime.now(UTC),
         planner_version=planner.__version__,
-        notes=(*study.notes, *prices.notes, *_corrections(peers)),
+        notes=(*study.notes, *prices.notes, *corrections(peers)),
         curves=fitted_curves(outcomes, prices.gpus, estimator),
         slow_links=slow_links([one for one in outcomes if isinstance(one, Measurement)], prices.gpus),
         guards=guards(outcomes),
@@ -121,7 +119,8 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
     )
 
 
-def _corrections(peers: Mapping[str, Peer]) -> tuple[str, ...]:
+def corrections(peers: Mapping[str, Peer]) -> tuple[str, ...]:
+    """Which studies correct the estimates, in words; nothing where there are none."""
     if not peers:
         return ()
     return (

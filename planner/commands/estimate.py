@@ -15,7 +15,7 @@ from planner.bill.price_run import Pricer, Terms
 from planner.choice.candidates import USABLE_MEMORY_FRACTION, worker_memory_bytes
 from planner.choice.plan import hardware_of
 from planner.choice.space import Knobs, configs_for
-from planner.commands.answer import estimator_of, knobs_of, retargeted
+from planner.commands.answer import corrections, estimator_of, knobs_of, retargeted
 from planner.commands.prices import Prices, read_prices
 from planner.cost import training_s
 from planner.errors import PlannerError
@@ -23,7 +23,7 @@ from planner.estimate import Basis, Estimate, Estimator, Hardware, fit
 from planner.exits import Exit
 from planner.options import Output, Pricing
 from planner.reports import formats, labels
-from planner.study.reading import read_study
+from planner.study.reading import read_peers, read_study
 from planner.study.storage import default_storage_url
 from planner.target import Target, TargetFlags, resolve_target
 from trials.check import check
@@ -45,6 +45,7 @@ class Known:
     knobs: Knobs
     measurements: tuple[Measurement, ...]
     is_measured: bool
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def run(
     rows = _rows(known, hardware, gpu_count, node_count)
     console = Console()
     console = Console(width=max(console.width, TABLE_WIDTH))
-    for line in (*_cautions(known, chip, rows), *prices.notes):
+    for line in (*_cautions(known, chip, rows), *known.notes, *prices.notes):
         console.print(line)
     console.print(_table(known, rows, offer, prices))
     return Exit.PLAN if any(one.is_fitting for one in rows) else Exit.NOTHING_FITS
@@ -78,14 +79,15 @@ def _known(study_or_model: str, flags: TargetFlags, prices: Prices, output: Outp
     """From a model file by its trace alone, or from what a study measured."""
     if not study_or_model.endswith(".py"):
         study = read_study(output.storage or default_storage_url(), study_or_model)
-        trials = study.trials()
+        trials, peers = study.trials(), read_peers(study)
         return Known(
-            estimator=estimator_of(study, prices),
+            estimator=estimator_of(study, prices, peers),
             profile=study.profile,
             target=retargeted(study.target, flags, study.profile, study.workload.path),
             knobs=knobs_of(trials),
             measurements=tuple(one.outcome for one in trials if isinstance(one.outcome, Measurement)),
             is_measured=bool(trials),
+            notes=corrections(peers),
         )
     print(f"tracing {study_or_model} on CPU", file=sys.stderr)
     profile = check(hash_workload(Path(study_or_model)))

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from planner.__main__ import run
 from planner.commands.answer import estimator_of, report_of
 from planner.commands.prices import Prices, read_prices
 from planner.estimate import Hardware
+from planner.exits import Exit
 from planner.options import Pricing
 from planner.search.search import distributions, params_of
 from planner.study.reading import read_peers, read_study
@@ -47,7 +49,7 @@ def measured(url: str, name: str, prices: Prices, **step_times_s: float) -> Stud
 def expected_s(study: SavedStudy, prices: Prices) -> float:
     """On the device that ``study`` did not run on."""
     hardware = Hardware(gpu=prices.gpus[TARGET], link=prices.gpus[TARGET].link)
-    found = estimator_of(study, prices).step_time_s(make_config(TARGET), hardware)
+    found = estimator_of(study, prices, read_peers(study)).step_time_s(make_config(TARGET), hardware)
     assert found is not None
     return found.expected
 
@@ -83,3 +85,15 @@ def test_a_study_of_another_version_is_no_peer(url: str, prices: Prices) -> None
     old.optuna_study.set_user_attr("schema_version", 0)
 
     assert read_peers(mine) == {}
+
+
+def test_an_estimate_names_the_studies_that_correct_it(
+    url: str, prices: Prices, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured(url, "mine", prices, **{SOURCE: 1.0})
+    measured(url, "other", prices, **{SOURCE: 1.0, TARGET: 3.0})
+
+    code = run(["estimate", "mine", "--gpu", TARGET, "--storage", url])
+
+    assert code == Exit.PLAN
+    assert "corrected by what other studies" in capsys.readouterr().out
