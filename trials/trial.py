@@ -6,11 +6,11 @@ batches, forward and backward for each, gradient synchronisation, clipping if se
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from trials.extras import CheckpointCost, GradientNoise, LinkProbe
+from trials.step_times import step_s
 
 FOREIGN_CPU_FRACTION_MAX = 0.1  # of the host's cores; a trial on CPU meets others beyond it
 
@@ -157,14 +157,14 @@ class Series:
     step_times_s: tuple[float, ...]  # in order; the slowest rank's, warm-up excluded
 
     @property
-    def median_s(self) -> float:
-        """Median step time."""
-        return statistics.median(self.step_times_s)
+    def step_s(self) -> float:
+        """Seconds of a step: the mean, without rare outliers."""
+        return step_s(self.step_times_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phases:
-    """Where the time of a step goes, in seconds per step (medians of rank 0).
+    """Where the time of a step goes, in seconds per step (rank 0's means).
 
     All but ``launch_s`` sum to the step. None is not known: synchronisation cannot be told from the backward
     pass where a compiled step would have to be compiled again without it.
@@ -191,7 +191,7 @@ class Measurement:
 
     config: TrialConfig
     series: tuple[Series, ...]  # one, at config.accumulation; or two at smaller counts (large accumulation)
-    is_steady: bool  # the 95% half-width of the median fell under 2% before the cap
+    is_steady: bool  # the 95% half-width of the mean fell under 2% before the cap
     half_width_fraction: float  # of the last series
     warmup_step_count: int
     startup_s: float  # building model, data, wrapper, until the first step begins
@@ -232,19 +232,19 @@ class Measurement:
 
     @property
     def step_time_s(self) -> float:
-        """Seconds per optimizer step: the median, or the line through two accumulation counts.
+        """Seconds per optimizer step: the mean, or the line through two accumulation counts.
 
         The line has a fixed part of at least zero (optimizer, synchronisation) and rises. Where noise says
         otherwise (such a measurement is not steady, and says so) the step is taken as proportional.
         """
         if not self.is_interpolated:
-            return self.series[0].median_s
+            return self.series[0].step_s
         few, many = sorted(self.series, key=lambda one: one.accumulation)
-        slope_s = (many.median_s - few.median_s) / (many.accumulation - few.accumulation)
-        proportional_s = many.median_s / many.accumulation
+        slope_s = (many.step_s - few.step_s) / (many.accumulation - few.accumulation)
+        proportional_s = many.step_s / many.accumulation
         if not 0 < slope_s < proportional_s:
             slope_s = proportional_s
-        return many.median_s + slope_s * (self.config.accumulation - many.accumulation)
+        return many.step_s + slope_s * (self.config.accumulation - many.accumulation)
 
     @property
     def throughput_per_s(self) -> float:

@@ -56,7 +56,7 @@ def remeasure(
 def looks_of(measurement: Measurement) -> Iterator[Look]:
     """Every timed step as a look; where two accumulation counts were timed, steps of the larger, scaled."""
     series = max(measurement.series, key=lambda one: one.accumulation)
-    scale = measurement.step_time_s / series.median_s
+    scale = measurement.step_time_s / series.step_s
     times_s = [one * scale for one in series.step_times_s]
     for step, (time_s, end_s) in enumerate(zip(times_s, accumulate(times_s), strict=True), start=1):
         yield Look(begun_at_s=0.0, at_s=end_s, step=step, step_count=1, step_time_s=time_s)

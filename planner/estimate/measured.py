@@ -96,7 +96,7 @@ class Line:
     accumulations: tuple[int, ...]
     log_residuals: tuple[float, ...]  # median log(measured / line) of each measured size
     misfit: float  # root mean square of log(measured / line) about those medians
-    half_width: float  # median half width of the points' medians, as a fraction
+    half_width: float  # median half width of the points, as a fraction
 
     def step_time_s(self, micro_batch_size: float, accumulation: float) -> float:
         """Seconds per optimizer step on the line."""
@@ -210,7 +210,7 @@ def hardware_measured(gpu: Gpu, vcpus: int | None) -> Hardware:
 def fit_line(measurements: Sequence[Measurement], expected_optimizer_s: float | None = None) -> Line:
     """The line through measurements of one setting (at least one)."""
     points = [
-        (one.config.micro_batch_size, series.accumulation, series.median_s)
+        (one.config.micro_batch_size, series.accumulation, series.step_s)
         for one in measurements
         for series in one.series
     ]

@@ -95,7 +95,7 @@ def test_slow_data_is_seen_as_waiting(tmp_path: Path) -> None:
     assert any(one.startswith("input-bound") for one in found.warnings)
 
 
-def test_all_steps_are_timed_until_the_median_is_known_or_the_cap_is_reached(tmp_path: Path) -> None:
+def test_all_steps_are_timed_until_the_mean_is_known_or_the_cap_is_reached(tmp_path: Path) -> None:
     exact = MeasureSettings(warmup_max=3, timed_max=22, half_width_fraction=1e-9)
     found = measured(run(tmp_path, settings=exact))
     assert len(found.series[0].step_times_s) == 25  # in blocks of five
@@ -143,7 +143,7 @@ def test_large_accumulation_is_interpolated_from_two_small_counts(tmp_path: Path
     found = measured(run(tmp_path, micro_batch_size=2, accumulation=16))
     assert [one.accumulation for one in found.series] == [1, 3]
     assert found.is_interpolated
-    few, many = (one.median_s for one in found.series)
+    few, many = (one.step_s for one in found.series)
     assert found.step_time_s == pytest.approx(many + (many - few) / 2 * 13)
     assert found.phases is not None
     assert found.phases.forward_backward_s > found.phases.optimizer_s

@@ -22,13 +22,14 @@ from trials.measuring.memory import release
 from trials.measuring.phases import spread_phases
 from trials.measuring.place import Place
 from trials.measuring.precision import set_fp32_arithmetic
-from trials.measuring.quality import half_width_fraction, warnings_of
+from trials.measuring.quality import warnings_of
 from trials.measuring.settings import MeasureSettings
 from trials.measuring.step import Training
 from trials.measuring.telemetry import Sampler, gpu_reader
 from trials.measuring.timing import Run
 from trials.measuring.wrap import refusal
 from trials.model_file.workload import load
+from trials.step_times import half_width_fraction
 from trials.trial import Failure, FailureKind, Measurement, TrialConfig, Workload
 
 __all__ = ["MeasureSettings", "Place", "measure", "merge"]

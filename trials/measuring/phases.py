@@ -18,17 +18,16 @@ def passes_s(steps: Sequence[StepMarks], clock: Clock) -> list[float]:
 
 
 def phases_of(steps: Sequence[StepMarks], clock: Clock, config: TrialConfig, apart: Apart) -> Phases:
-    """Medians over the steps of what one rank spent in each phase; they need not sum to a step."""
+    """What one rank spent in each phase of a step: means, which sum to the mean step."""
     rows = [_split(one, clock, config) for one in steps]
-    data_wait_s, host_to_device_s, silent_s, synchronised_s, optimizer_s = (
-        statistics.median(column) for column in zip(*rows, strict=True)
-    )
+    columns = list(zip(*rows, strict=True))
+    data_wait_s, host_to_device_s, silent_s, synchronised_s, optimizer_s = map(statistics.fmean, columns)
     sync_s: float | None = 0.0
     if config.gpu_count > 1:
         sync_s = None
         if apart.silent_pass_s is not None:
             count = _synchronised_count(steps[0], config)
-            sync_s = max(synchronised_s - count * apart.silent_pass_s, 0.0)
+            sync_s = max(statistics.median(columns[3]) - count * apart.silent_pass_s, 0.0)  # a median too
     pass_s = silent_s + synchronised_s - (sync_s or 0.0)
     return Phases(
         data_wait_s=data_wait_s,
@@ -62,8 +61,8 @@ def _split(step: StepMarks, clock: Clock, config: TrialConfig) -> tuple[float, .
 def spread_phases(measured: Mapping[int, Phases], measurement: Measurement) -> Phases:
     """The phases of the full step: on the line through two accumulation counts where it was not run itself.
 
-    What they leave of the step time is ``other_s``; where medians of parts exceed the median of the whole
-    they are scaled to it (`disagreement_fraction` says by how much they do).
+    What they leave of the step time is ``other_s``; where they exceed it, since outliers are in them and not
+    in the step time, they are scaled to it.
     """
     few, *rest = (_values(measured[one]) for one in sorted(measured))
     values = few
@@ -85,16 +84,16 @@ def spread_phases(measured: Mapping[int, Phases], measurement: Measurement) -> P
     )
 
 
-def disagreement_fraction(parts: Phases, median_s: float, timed_s: float, wall_s: float) -> float:
+def disagreement_fraction(parts: Phases, mean_s: float, timed_s: float, wall_s: float) -> float:
     """How far the timers are from the whole, as a share of it: the larger of two checks.
 
     Args:
-        parts: medians over the steps of one series.
-        median_s: of the same steps.
+        parts: means over the steps of one series.
+        mean_s: of the same steps.
         timed_s: sum of the steps' times, by the device's clock.
         wall_s: of the same steps, by the host's clock, from a synchronised device to a synchronised device.
     """
-    return max(abs(_total(_values(parts) | {"launch_s": None}) / median_s - 1), abs(timed_s / wall_s - 1))
+    return max(abs(_total(_values(parts) | {"launch_s": None}) / mean_s - 1), abs(timed_s / wall_s - 1))
 
 
 def _values(phases: Phases) -> dict[str, float | None]:

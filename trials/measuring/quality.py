@@ -5,48 +5,19 @@ Each warning says what was seen, why it matters, what to do.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 
+from trials.step_times import half_width_fraction, outliers, step_s
 from trials.trial import FOREIGN_CPU_FRACTION_MAX, Phases, Telemetry
 
-CONFIDENCE = 0.95
-# A step is an outlier from this many robust standard deviations on: the modified z-score of Iglewicz and
-# Hoaglin (1993), "How to Detect and Handle Outliers", with the threshold that hyperfine uses.
-OUTLIER_SIGMAS = 10.0
-MAD_TO_SIGMA = 1.4826  # median absolute deviation to standard deviation of a normal distribution
-OUTLIER_COST_MAX = 0.02  # of all time, spent in outliers beyond the median
+OUTLIER_COST_MAX = 0.02  # of all time, spent in outliers that the step time leaves out
 DRIFT_FRACTION_MAX = 0.05  # of the median, between the first and the last third of the steps
 STEADY_FRACTION = 0.05  # warm-up ends when two successive windows' medians agree within this
 STEADY_WINDOW = 3
+_THIRDS = 3.0  # half-widths of the mean that the medians of two thirds may differ by: sqrt(2 * 3 * pi / 2)
 INPUT_BOUND_FRACTION = 0.2  # of the step, spent waiting for data
 SPLIT_FRACTION_MAX = 0.05  # by which the phases may miss the whole step
-
-
-def median_interval(times_s: Sequence[float]) -> tuple[float, float]:
-    """A confidence interval of the median (95% or the little more that order statistics give).
-
-    Distribution-free: the median lies between the k-th smallest and the k-th largest of n values with
-    probability 1 - 2 P(Binomial(n, 1/2) < k) (David and Nagaraja, "Order Statistics", 3rd ed., 7.1). Steps
-    are taken as independent; drift is warned of apart. Below 6 values it is their range, and not 95%.
-    """
-    ordered = sorted(times_s)
-    count = len(ordered)
-    k, below = (
-        1,
-        1,
-    )  # of the 2**count ways in which the values may fall about the median, those with less than k
-    while 2 * (below + math.comb(count, k)) / 2**count <= 1 - CONFIDENCE and k < count // 2:
-        below += math.comb(count, k)
-        k += 1
-    return ordered[k - 1], ordered[count - k]
-
-
-def half_width_fraction(times_s: Sequence[float]) -> float:
-    """Half the width of the median's interval, as a share of the median."""
-    low, high = median_interval(times_s)
-    return (high - low) / 2 / statistics.median(times_s)
 
 
 def has_warmed_up(times_s: Sequence[float]) -> bool:
@@ -56,16 +27,6 @@ def has_warmed_up(times_s: Sequence[float]) -> bool:
     now = statistics.median(times_s[-STEADY_WINDOW:])
     before = statistics.median(times_s[-2 * STEADY_WINDOW : -STEADY_WINDOW])
     return abs(now - before) <= STEADY_FRACTION * before
-
-
-def outliers(times_s: Sequence[float]) -> tuple[int, ...]:
-    """Indices of the steps that are far from the rest."""
-    median = statistics.median(times_s)
-    deviation = statistics.median(abs(one - median) for one in times_s)
-    if deviation == 0:
-        return ()
-    limit = OUTLIER_SIGMAS * MAD_TO_SIGMA * deviation
-    return tuple(index for index, one in enumerate(times_s) if abs(one - median) > limit)
 
 
 def drift_fraction(times_s: Sequence[float]) -> float:
@@ -97,7 +58,7 @@ def _unsteady(times_s: Sequence[float], limit_fraction: float) -> str:
     if half_width <= limit_fraction:
         return ""
     return (
-        f"unsteady: after {len(times_s)} steps the median step time is known to ±{half_width:.1%}, not"
+        f"unsteady: after {len(times_s)} steps the step time is known to ±{half_width:.1%}, not"
         f" ±{limit_fraction:.0%}; differences smaller than that mean nothing; close other programs or allow"
         " more steps"
     )
@@ -105,7 +66,7 @@ def _unsteady(times_s: Sequence[float], limit_fraction: float) -> str:
 
 def _drift(times_s: Sequence[float]) -> str:
     drift = drift_fraction(times_s)
-    if abs(drift) <= DRIFT_FRACTION_MAX or abs(drift) <= 2 * half_width_fraction(times_s):
+    if abs(drift) <= DRIFT_FRACTION_MAX or abs(drift) <= _THIRDS * half_width_fraction(times_s):
         return ""
     what = "slower" if drift > 0 else "faster"
     return (
@@ -115,14 +76,13 @@ def _drift(times_s: Sequence[float]) -> str:
 
 
 def _outliers(times_s: Sequence[float]) -> str:
-    found = outliers(times_s)
-    median = statistics.median(times_s)
-    cost_fraction = math.fsum(times_s[index] - median for index in found) / math.fsum(times_s)
+    usual_s = step_s(times_s)
+    cost_fraction = statistics.fmean(times_s) / usual_s - 1
     if cost_fraction <= OUTLIER_COST_MAX:
         return ""
     return (
-        f"outliers: {len(found)} of {len(times_s)} steps took up to {max(times_s) / median:.1f} times the"
-        f" median; the median leaves them out, but a real run with them takes {cost_fraction:.0%} longer;"
+        f"outliers: {len(outliers(times_s))} of {len(times_s)} steps took up to {max(times_s) / usual_s:.1f}"
+        f" times the others, which alone are counted; a real run with them takes {cost_fraction:.0%} longer;"
         " look for data loading or other programs"
     )
 

@@ -18,7 +18,7 @@ class MeasureSettings:
     warmup_max: int = 15
     timed_min: int = 10
     timed_max: int = 100
-    half_width_fraction: float = 0.02  # of the median's 95% interval
+    half_width_fraction: float = 0.02  # of the mean's 95% interval
     max_s: float = 30.0  # of timed steps in all; timed_min steps are taken in any case
     loss_count: int = 50
     seed: int = 0

@@ -18,9 +18,10 @@ from trials.measuring.clock import Clock
 from trials.measuring.failures import Diverged
 from trials.measuring.phases import disagreement_fraction, passes_s, phases_of
 from trials.measuring.place import Place
-from trials.measuring.quality import half_width_fraction, has_warmed_up
+from trials.measuring.quality import has_warmed_up
 from trials.measuring.settings import MeasureSettings
 from trials.measuring.step import StepMarks, Training
+from trials.step_times import half_width_fraction
 from trials.trial import Phases, Series
 
 _BLOCK_STEPS = 5  # steps between two looks at the precision reached
@@ -41,7 +42,7 @@ class Run:
         self._wall_s: dict[int, float] = {}  # of the same steps, by the host's clock
 
     def time_series(self, accumulations: Sequence[int]) -> tuple[Series, ...]:
-        """Warm up until steady, then time steps until the medians are known well enough or a cap is reached.
+        """Warm up until steady, then time steps until the means are known well enough or a cap is reached.
 
         Several counts take turns, block by block, so that drift and foreign load meet all of them alike.
         """
@@ -69,7 +70,7 @@ class Run:
             times = [clock.seconds(one.start, one.end) for one in steps]
             found[accumulation] = phases_of(steps, clock, training.config, apart)
             off = disagreement_fraction(
-                found[accumulation], statistics.median(times), math.fsum(times), self._wall_s[accumulation]
+                found[accumulation], statistics.fmean(times), math.fsum(times), self._wall_s[accumulation]
             )
             self.disagreement_fraction = max(self.disagreement_fraction, off)
         return found

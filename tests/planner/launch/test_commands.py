@@ -253,9 +253,9 @@ def test_a_measurement_becomes_looks_of_full_steps() -> None:
     config = make_config(accumulation=9)
     series = (
         Series(accumulation=1, step_times_s=(1.0,) * 10),
-        Series(accumulation=3, step_times_s=(2.0, 2.2, 2.0)),
+        Series(accumulation=3, step_times_s=(1.9, 2.1, 2.0)),
     )
     looks = list(looks_of(make_measurement(config, series=series)))
-    assert [one.step_time_s for one in looks] == pytest.approx([5.0, 5.5, 5.0])  # 2 s, and 6 more at 0.5 s
-    assert [one.at_s for one in looks] == pytest.approx([5.0, 10.5, 15.5])
+    assert [one.step_time_s for one in looks] == pytest.approx([4.75, 5.25, 5.0])  # 6 more at 0.5 s
+    assert [one.at_s for one in looks] == pytest.approx([4.75, 10.0, 15.0])
     assert [one.step for one in looks] == [1, 2, 3]
