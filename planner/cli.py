@@ -62,7 +62,8 @@ def sweep(
         from planner.commands.submit import run as submit_sweep
 
         raise typer.Exit(submit_sweep(model, address, context, output))
-    from planner.commands.sweep import run as run_sweep
+    from trials.check import checking
+    from trials.model_file.source import hash_workload
 
     flags = given.SweepFlags(
         model=model,
@@ -75,7 +76,13 @@ def sweep(
         checkpoint_directory=checkpoint_dir,
         study=study,
     )
-    raise typer.Exit(run_sweep(flags, target, replace(pricing, bill=bill), output))
+    with checking(
+        hash_workload(model)
+    ) as check:  # a process of its own: it need not wait for what is imported
+        from planner.commands.sweep import run as run_sweep
+
+        code = run_sweep(flags, check, target, replace(pricing, bill=bill), output)
+    raise typer.Exit(code)
 
 
 @app.command()

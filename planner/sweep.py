@@ -139,6 +139,7 @@ class Sweep:
     stop: Stop = field(default_factory=Stop)
     clock: Callable[[], float] = time.monotonic
     held: Callable[[], Mapping[str, int]] = dict  # devices that the runner holds, by GPU type
+    held_from_s: Mapping[str, float] = field(default_factory=dict)  # of what is held already, by the clock
     look_around: Callable[[], None] = lambda: None  # before each trial: devices may have come or gone
     start: Callable[[Callable[[], None]], None] = in_thread  # tests run each trial at once
     _flights: dict[str, _Flight] = field(default_factory=dict)  # by GPU type
@@ -147,7 +148,7 @@ class Sweep:
     def run(self, run_trial: RunTrial) -> str:
         """Try until nothing pays, a limit is reached or the user stops it. Returns the reason, in words."""
         started_s = self.clock()
-        meter = _Meter(held=self.held, clock=self.clock)
+        meter = _Meter(held=self.held, clock=self.clock, _billed_until_s=dict(self.held_from_s))
         number = 0
         busy: PlannerError | None = None
         while True:

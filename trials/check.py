@@ -11,7 +11,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trials.errors import TrialsError
@@ -20,7 +22,61 @@ from trials.trial import Workload
 
 CHECK_BATCH_SIZE = 2  # BatchNorm refuses 1 on feature maps of one pixel
 LIMIT_S = 600.0
+_POLL_S = 0.05
+_ANSWER, _OUTPUT = "answer.json", "output.txt"  # in the folder of a check
 _SHOWN_LINES = 15  # of what a crashed check printed
+
+
+class Checking:
+    """A check under way, made by `checking`. What is wrong with the file raises TrialsError."""
+
+    def __init__(self, workload: Workload, process: subprocess.Popen[bytes], folder: Path, limit_s: float):
+        self.workload = workload
+        self._process = process
+        self._folder = folder
+        self._limit_s = limit_s
+        self._deadline_s = time.monotonic() + limit_s
+
+    def first_step(self) -> WorkloadProfile:
+        """Wait for the step: the profile without its trace, which may take as long again."""
+        while not (self._folder / _ANSWER).exists():
+            try:
+                self._process.wait(_POLL_S)
+                break
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > self._deadline_s:
+                    break
+        return self._answer()
+
+    def result(self) -> WorkloadProfile:
+        """Wait for the end: the whole profile."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(self._deadline_s - time.monotonic(), 0.0))
+        return self._answer()
+
+    def _answer(self) -> WorkloadProfile:
+        from pydantic import TypeAdapter  # a machine that only takes first steps may do without
+
+        answer = self._folder / _ANSWER
+        if not answer.exists():
+            output = self._folder / _OUTPUT
+            raise TrialsError(_explain_death(self.workload, self._process.poll(), output, self._limit_s))
+        found = json.loads(answer.read_text())
+        if "error" in found:
+            raise TrialsError(found["error"])
+        return TypeAdapter(WorkloadProfile).validate_python(found["profile"])
+
+
+@contextmanager
+def checking(workload: Workload, *, limit_s: float = LIMIT_S) -> Iterator[Checking]:
+    """Run one step of the workload at batch size 2 and trace it, while the ``with`` block goes on."""
+    with tempfile.TemporaryDirectory(prefix="planner-check-") as name:
+        folder = Path(name)
+        process = _start(workload, folder)
+        try:
+            yield Checking(workload, process, folder, limit_s)
+        finally:
+            _end(process)
 
 
 def check(workload: Workload, *, limit_s: float = LIMIT_S) -> WorkloadProfile:
@@ -28,21 +84,11 @@ def check(workload: Workload, *, limit_s: float = LIMIT_S) -> WorkloadProfile:
 
     Raises TrialsError, naming file, function and fix, when the file does not meet the contract.
     """
-    from pydantic import TypeAdapter  # a machine that only takes first steps may do without
-
-    with tempfile.TemporaryDirectory(prefix="planner-check-") as folder:
-        answer, output = Path(folder) / "answer.json", Path(folder) / "output.txt"
-        code = _run(workload, answer, output, limit_s)
-        if not answer.exists():
-            raise TrialsError(_explain_death(workload, code, output, limit_s))
-        found = json.loads(answer.read_text())
-    if "error" in found:
-        raise TrialsError(found["error"])
-    return TypeAdapter(WorkloadProfile).validate_python(found["profile"])
+    with checking(workload, limit_s=limit_s) as under_way:
+        return under_way.result()
 
 
-def _run(workload: Workload, answer: Path, output: Path, limit_s: float) -> int | None:
-    """The exit code of the checking process; None when it was ended at the limit."""
+def _start(workload: Workload, folder: Path) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-P",  # the current directory stays off the import path: its trials/ is not ours
@@ -50,10 +96,10 @@ def _run(workload: Workload, answer: Path, output: Path, limit_s: float) -> int 
         "trials.first_step",
         workload.path,
         workload.sha256,
-        str(answer),
+        str(folder / _ANSWER),
     ]
-    with output.open("wb") as file:
-        process = subprocess.Popen(  # noqa: S603  (our own module; the path is an argument, not a command)
+    with (folder / _OUTPUT).open("wb") as file:
+        return subprocess.Popen(  # noqa: S603  (our own module; the path is an argument, not a command)
             command,
             stdin=subprocess.DEVNULL,
             stdout=file,
@@ -61,12 +107,6 @@ def _run(workload: Workload, answer: Path, output: Path, limit_s: float) -> int 
             env=os.environ | {"PYTHONPATH": _python_path()},
             start_new_session=True,
         )
-        try:
-            return process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -7,6 +7,7 @@ trial needs another shape.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from trials.warm.runner_settings import RunnerSettings
 from trials.warm.warm_group import WarmGroup
 
 __all__ = ["Runner", "RunnerSettings", "open_runner"]
+
+_EARLY_END_LIMIT_S = 10.0
 
 
 @contextmanager
@@ -48,6 +51,23 @@ class Runner:
         self._workload = workload
         self._settings = settings
         self._groups = {group.gpu: WarmGroup(workload, group, settings) for group in groups}
+        self._early: threading.Thread | None = None
+
+    def start_early(self, config: TrialConfig) -> None:
+        """Start the workers that a trial of ``config`` needs and return at once; a trial waits for them.
+
+        Nothing happens where there is more than one type of device: which is tried first is not known yet.
+        """
+        if len(self._groups) != 1:
+            return
+        group = self._groups[config.gpu]
+
+        def work() -> None:
+            with group.lock:
+                group.start_early(config)
+
+        self._early = threading.Thread(target=work, daemon=True, name="early-start")
+        self._early.start()
 
     def __call__(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
         """Run one trial."""
@@ -65,6 +85,10 @@ class Runner:
     def held(self) -> Mapping[str, int]:
         """Devices that groups hold now, by GPU type: GPUs, or CPU machines."""
         return {gpu: group.held_count for gpu, group in self._groups.items() if group.held_count}
+
+    def held_from_s(self) -> Mapping[str, float]:
+        """Since when, by time.monotonic, those devices are held."""
+        return {gpu: group.held_from_s for gpu, group in self._groups.items() if group.held_count}
 
     def regroup(self, groups: Sequence[DeviceGroup], worker_counts: Mapping[str, int]) -> bool:
         """Go on with other devices. False where a trial in flight left its group as it is: ask again."""
@@ -87,6 +111,10 @@ class Runner:
         return is_whole
 
     def close(self) -> None:
-        """End all workers."""
+        """End all workers, also those that are only starting."""
+        if self._early is not None and self._early.is_alive():
+            for group in self._groups.values():
+                group.close(is_broken=True)  # its thread sees the start fail
+            self._early.join(_EARLY_END_LIMIT_S)
         for group in self._groups.values():
             group.close()

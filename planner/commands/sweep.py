@@ -26,42 +26,44 @@ from planner.study.storage import default_storage_url, open_storage
 from planner.study.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
 from planner.target import Target, TargetFlags, check_money, parse_duration_s, resolve_target
-from trials.check import check
+from trials.check import Checking
 from trials.cluster.attach import attach
 from trials.errors import TrialsError
 from trials.extras import Extras
-from trials.model_file.source import hash_workload
 from trials.profile import WorkloadProfile
 from trials.runner import RunnerSettings, open_runner
 
 
-def run(flags: SweepFlags, target: TargetFlags, pricing: Pricing, output: Output) -> int:
-    """The whole sweep; whatever ends it early, the report has what there is."""
+def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricing, output: Output) -> int:
+    """The whole sweep of what is being checked; whatever ends it early, the report has what there is."""
     wait_s = parse_duration_s(flags.wait, "--wait", is_zero_allowed=True)
     limits = _limits(flags, target.budget_usd)
     prices = read_prices(pricing)
-    workload = hash_workload(flags.model)
+    workload = check.workload
     url = output.storage or default_storage_url()
-    open_storage(
-        url, is_created=True
-    )  # a storage that cannot be used is said before the check takes its time
+    open_storage(url, is_created=True)  # one that cannot be used is said before the check is waited for
     say(f"checking {flags.model} by one step on CPU")
-    profile = check(workload)
-    wanted = resolve_target(target, profile, str(flags.model))
     stop = Stop()
+    profile = check.first_step()
+    wanted = resolve_target(target, profile, str(flags.model))
     with open_study(url, workload, flags.study).held() as study:
-        with attach(flags.address, workload) as cluster:
+        with attach(flags.address, workload) as cluster:  # and then workers, while the step is traced
             here = find_devices(prices, profile, wanted, flags)
             notes = (*cluster.notes, *here.notes)
             for note in notes:
                 say(note)
-            study.remember(profile=profile, target=wanted, notes=notes, exclusions=here.exclusions)
-            search = _search(study, here, prices, profile, wanted)
             settings = _runner_settings(here, flags, wait_s)
             watch = Watch(limits)
             with open_runner(workload, here.groups, settings) as runner:
+                if not study.trials():  # a sweep that goes on may have nothing left to try
+                    runner.start_early(min(here.configs, key=lambda one: one.gpu_count))
+                profile = check.result()
+                study.remember(profile=profile, target=wanted, notes=notes, exclusions=here.exclusions)
+                search = _search(study, here, prices, profile, wanted)
                 lookout = Lookout(
-                    find=lambda: find_devices(prices, profile, wanted, flags), search=search, runner=runner
+                    find=lambda: find_devices(prices, profile, wanted, flags),
+                    search=search,
+                    runner=runner,
                 )
                 sweep = Sweep(
                     search=search,
@@ -70,6 +72,7 @@ def run(flags: SweepFlags, target: TargetFlags, pricing: Pricing, output: Output
                     watch=watch,
                     stop=stop,
                     held=runner.held,
+                    held_from_s=runner.held_from_s(),
                     look_around=lookout,
                 )
                 say(announce(sweep.expected(), limits))

@@ -405,6 +405,23 @@ def test_what_is_held_is_billed_also_between_trials_and_beyond_a_trials_own_devi
     assert sweep.spent_usd() == pytest.approx(hours * 0.72)
 
 
+def test_what_was_held_before_the_first_trial_is_billed_too(bench: Bench) -> None:
+    clock_s = [100.0]
+
+    def run_trial(config: TrialConfig, purpose: Purpose):
+        clock_s[0] += 50.0
+        return bench.gpu.run_trial(config, purpose)
+
+    sweep = bench.sweep(
+        replace(UNLIMITED, max_trials=1),
+        clock=lambda: clock_s[0],
+        held=lambda: {L4.name: 1},
+        held_from_s={L4.name: 30.0},
+    )
+    sweep.run(run_trial)
+    assert sweep.spent_usd() == pytest.approx((150 - 30) / 3600 * 0.72)
+
+
 def test_devices_that_leave_take_what_to_try_with_them_and_new_ones_bring_it(bench: Bench) -> None:
     mixed(bench).groups = (group(),)
 

@@ -55,8 +55,13 @@ def config(size=32, parallelism=Parallelism.DDP, count=2):
 
 @pytest.fixture(scope="module")
 def sane_losses(run):
-    """What the trial yields in fresh workers."""
+    """What the trial yields in fresh workers, which were started before it."""
+    run.start_early(config(count=1, parallelism=Parallelism.SINGLE))
+    while not run.held():
+        time.sleep(0.01)
+    held_from_s = run.held_from_s()
     outcome = run(config())
+    assert run.held_from_s() == held_from_s  # in these workers
     assert isinstance(outcome, Measurement), outcome
     return outcome.losses[:5]
 

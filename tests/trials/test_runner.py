@@ -126,6 +126,14 @@ def test_devices_that_others_use_are_waited_for_with_a_message(groups, workload)
     assert wait_for_devices(groups["A100"], 1, timeout_s=20.0)
 
 
+def test_workers_that_are_only_starting_are_ended_too(groups, workload):
+    with open_runner(workload, [groups["A100"]], SETTINGS) as run:
+        run.start_early(make_config("A100"))
+        while not run.held():
+            time.sleep(0.01)
+    assert wait_for_devices(groups["A100"], 1, timeout_s=20.0)
+
+
 def test_workers_that_cannot_be_scheduled_are_given_up(groups, workload):
     (node,) = groups["L4"].nodes
     ghost = replace(groups["L4"], nodes=(replace(node, accelerator_type="B300"),))

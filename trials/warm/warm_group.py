@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,6 +47,17 @@ class WarmGroup:
         self._seen: list[Measurement] = []
         self._trial_id = 0
         self._failed_starts: list[str] = []
+        self.held_from_s = 0.0  # by time.monotonic, while anything is held
+
+    def start_early(self, config: TrialConfig) -> None:
+        """Start workers before the first trial asks for them, where devices are free at once.
+
+        What goes wrong is left for that trial to meet.
+        """
+        count = self._count_per_node(config)
+        if wait_for_devices(self._group, count, node_count=config.node_count, timeout_s=0.0):
+            self._replace(config)
+            self._failed_starts.clear()
 
     def run(self, config: TrialConfig, purpose: Purpose) -> Outcome:
         """Run a trial in a group that takes it."""
@@ -158,9 +170,7 @@ class WarmGroup:
 
     def _plan_for(self, config: TrialConfig) -> GroupPlan | Failure:
         group, settings = self._group, self._settings
-        per_node = config.gpu_count // config.node_count
-        if group.is_cpu:  # its workers share all cores
-            per_node = min(node.cpu_count for node in group.nodes)
+        per_node = self._count_per_node(config)
         had_any = self._trial_id > 0  # what was held shortly before is given back in a moment
         is_free = had_any and wait_for_devices(
             group, per_node, node_count=config.node_count, timeout_s=_RELEASE_LIMIT_S
@@ -175,6 +185,12 @@ class WarmGroup:
             (one for one in group.nodes if one.node_id in free), key=lambda one: -free[one.node_id]
         )
         return self._plan_on(nodes[: config.node_count], config, free)
+
+    def _count_per_node(self, config: TrialConfig) -> int:
+        """Devices that must be free on a node."""
+        if self._group.is_cpu:  # its workers share all cores
+            return min(node.cpu_count for node in self._group.nodes)
+        return config.gpu_count // config.node_count
 
     def _plan_on(self, nodes: Sequence[Node], config: TrialConfig, free: Mapping[str, int]) -> GroupPlan:
         """A group on these nodes that takes the trial, and larger ones to come where there is room."""
@@ -209,6 +225,7 @@ class WarmGroup:
             scheduling_strategy=here,
             runtime_env={"env_vars": TRAIN_ENVIRONMENT},
         )(Host)
+        self.held_from_s = time.monotonic()
         self._host, self._token, self._held = actor.remote(plan), plan.token, plan
         try:
             return str(ray.get(self._host.start.remote(), timeout=self._settings.start_limit_s))
