@@ -1,10 +1,11 @@
 """What a sweep costs beside its measuring, from the outside: wall clock, study and exit of a real process.
 
-    python -m benchmarks.overhead [MODEL] [--max-minutes 4] [-- more flags of planner sweep]
+    python -m benchmarks.overhead [MODEL] [--max-minutes 4] [--before CHECKOUT] [-- flags of planner sweep]
 
 Three numbers, and where the rest of the time went: seconds from the command to the first timed step; seconds
 of a trial that are not timed steps; the share of the wall time in timed steps (aim: over 60%). Warm-up steps
-are counted by their number and the median of the timed ones. Needs Ray, Optuna and a device; any will do.
+are counted by their number and the mean of the timed ones. ``--before`` sweeps with the code of another
+checkout first, so that two versions can be compared. Needs Ray, Optuna and a device; any will do.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ class TimedTrial:
 
     @property
     def warmup_s(self) -> float:
-        """Of warm-up steps after the first, by their number and the median step of the first series."""
+        """Of warm-up steps after the first, by their number and the mean step of the first series."""
         if not isinstance(self.outcome, Measurement):
             return 0.0
-        return max(self.outcome.warmup_step_count - 1, 0) * self.outcome.series[0].median_s
+        return max(self.outcome.warmup_step_count - 1, 0) * self.outcome.series[0].step_s
 
     @property
     def startup_s(self) -> float:
@@ -65,22 +66,29 @@ class TimedTrial:
         return self.outcome.first_step_s if isinstance(self.outcome, Measurement) else 0.0
 
     @property
+    def extras_s(self) -> float:
+        """Timing the links and saving a checkpoint, which only the first trial of a shape does."""
+        return self.outcome.extras_s if isinstance(self.outcome, Measurement) else 0.0
+
+    @property
     def rest_s(self) -> float:
-        """Of the trial in the worker: the step under the memory profiler, cleaning up, failures."""
-        known_s = self.timed_s + self.warmup_s + self.startup_s + self.first_step_s
+        """Of the trial in the worker: passes for the phases, memory profile, cleaning up, failures."""
+        known_s = self.timed_s + self.warmup_s + self.startup_s + self.first_step_s + self.extras_s
         return max(self.outcome.trial_s - known_s, 0.0)
 
 
-def sweep(model: str, minutes: float, folder: Path, more: list[str]) -> tuple[datetime, datetime]:
-    """Run `planner sweep` to its end; when it began and ended."""
+def sweep(
+    model: str, minutes: float, folder: Path, more: list[str], root: Path = ROOT
+) -> tuple[datetime, datetime]:
+    """Run `planner sweep` of the checkout at ``root`` to its end; when it began and ended."""
     command = [sys.executable, "-m", "planner", "sweep", model, "--budget", "5", "--sweep-budget", "1"]
     command += ["--max-minutes", str(minutes), "--storage", f"sqlite:///{folder / 'study.db'}"]
     command += ["--out", str(folder / "report"), *more]
     environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
     }
     begun = datetime.now()
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, check=False)
     if done.returncode not in {0, 3}:  # a plan, or nothing fits
         sys.exit(f"{' '.join(command)}\n{done.stderr[-4000:]}")
     return begun, datetime.now()
@@ -125,7 +133,8 @@ def report(trials: list[TimedTrial], begun: datetime, ended: datetime) -> None:
         "first steps": sum(one.first_step_s for one in trials),
         "other warm-up steps": sum(one.warmup_s for one in trials),
         "timed steps": timed_s,
-        "memory profile, clean-up, failed trials": sum(one.rest_s for one in trials),
+        "links and checkpoint, once": sum(one.extras_s for one in trials),
+        "phases, memory profile, clean-up, failed trials": sum(one.rest_s for one in trials),
         "later trials: replaced workers, orders, saving": waiting_s,
         "between trials: fitting and choosing": sum(
             (after.begun - before.ended).total_seconds() for before, after in pairwise(trials)
@@ -142,13 +151,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?", default=str(ROOT / "examples" / "gpt.py"))
     parser.add_argument("--max-minutes", type=float, default=4.0)
+    parser.add_argument("--before", type=Path, help="a checkout to sweep with first")
     given, more = parser.parse_known_args()
-    with tempfile.TemporaryDirectory() as folder:
-        begun, ended = sweep(
-            given.model, given.max_minutes, Path(folder), [one for one in more if one != "--"]
-        )
-        trials = trials_of(f"sqlite:///{Path(folder) / 'study.db'}")
-    report(trials, begun, ended)
+    flags = [one for one in more if one != "--"]
+    for name, root in (("before", given.before), ("now", ROOT)):
+        if root is None:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            begun, ended = sweep(
+                str(Path(given.model).resolve()), given.max_minutes, Path(folder), flags, root
+            )
+            trials = trials_of(f"sqlite:///{Path(folder) / 'study.db'}")
+        if given.before is not None:
+            print(f"{name}:")
+        report(trials, begun, ended)
 
 
 if __name__ == "__main__":

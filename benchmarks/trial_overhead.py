@@ -111,14 +111,14 @@ def real_overheads_s(run: Runner, workers: int, count: int) -> tuple[list[float]
     return overheads_s, memory_bytes
 
 
-def fresh_fit_s(workers: int, cores: int) -> float:
-    """Wall seconds of one `TorchTrainer.fit` of nothing, with Ray Train's defaults."""
+def fresh_fit_s(workers: int, cores: int, work: Callable[[], None] = lambda: None) -> float:
+    """Wall seconds of one `TorchTrainer.fit` of ``work``, by default nothing, with Ray Train's defaults."""
     from ray.train import RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
 
     with tempfile.TemporaryDirectory() as folder:
         trainer = TorchTrainer(
-            lambda: None,
+            work,
             scaling_config=ScalingConfig(
                 num_workers=workers, resources_per_worker={"CPU": cores / max(2, workers)}
             ),
