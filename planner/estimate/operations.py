@@ -152,7 +152,7 @@ def _products_s(work: Work, chip: Chip, bytes_fraction: float) -> tuple[float, f
     limited = matmul_s(work.products, product_bytes, powered, chip) if chip.is_power_limited else seconds
     total, total_limited = float(seconds @ work.product_counts), float(limited @ work.product_counts)
     for kind, flops, moved, count in work.others:
-        rate = known.product(kind, chip.capability)
+        rate = known.product(kind, chip.capability, is_on_units=chip.is_on_units)
         memory_s = moved * bytes_fraction / chip.bytes_per_s
         total += count * max(flops / (rate * chip.product_flop_per_s), memory_s)
         total_limited += count * max(flops / (rate * chip.sustained_flop_per_s), memory_s)

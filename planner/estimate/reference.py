@@ -34,7 +34,7 @@ class Reference:
     unit_tile_s: float  # the same on matrix units
     product_fraction: dict[
         str, float
-    ]  # of a matrix product's rate: convolution; fused attention, by capability
+    ]  # of a matrix product's rate: convolution, on lanes and on units; fused attention, by capability
     cached_fraction: float  # of its bytes that a kernel moves to memory when its tensors fit in L2
     kernel_s: float  # between two kernels, on the GPU
     launch_s: float  # of one kernel, on the host, from eager PyTorch
@@ -59,9 +59,10 @@ class Reference:
         kind = "hbm" if gpu.compute_capability in _HBM_CAPABILITIES else "gddr"
         return self.stream_fraction[kind] if by_chip is None else by_chip
 
-    def product(self, kind: str, capability: float | None) -> float:
+    def product(self, kind: str, capability: float | None, *, is_on_units: bool) -> float:
         """Share of a matrix product's rate that a convolution or fused attention reaches."""
-        return self.product_fraction.get(f"{kind} {capability}", self.product_fraction[kind])
+        names = (f"{kind} {capability}", *((f"{kind} units",) if is_on_units else ()), kind)
+        return next(self.product_fraction[name] for name in names if name in self.product_fraction)
 
     def power_limited_flop_per_s(self, gpu: Gpu, precision: Precision) -> float | None:
         """FLOP/s that the card's power pays for; None where power or architecture is unknown."""
