@@ -106,3 +106,13 @@ def test_no_step_beats_the_roofline(gpu: str, size: int) -> None:
     work = work_of(traced(product))
 
     assert step_time(work, on).micro_batch_s > roofline_s(work, on)
+
+
+def test_a_convolution_reaches_less_of_the_units_than_of_the_lanes() -> None:
+    known = reference()
+
+    on_lanes, on_units = (known.product("convolution", 8.0, is_on_units=units) for units in (False, True))
+    attention = [known.product("attention", 9.0, is_on_units=units) for units in (False, True)]
+
+    assert on_units < on_lanes < 1.0
+    assert attention[0] == attention[1] < known.product("attention", 8.0, is_on_units=True)
