@@ -27,7 +27,8 @@ _COMPILE_FACTOR = 0.85  # TorchInductor's training speed-ups lie between 1.0 and
 _COMPILE_LOG_SPREAD = 0.2
 _TRACE_ALONE_LOG_SPREAD = 0.2
 _CONVOLUTION_LOG_SPREAD = {Ground.TRACED: 0.15, Ground.TRACE_ALONE: 0.4}
-"""Traces were checked against recordings of transformers only; cuDNN chooses among algorithms as it runs."""
+"""Set before traces of convnets were held against recordings (benchmarks/estimate/convnets.py: 66 of 74 of
+Zeus's ResNet-50 rows lie in the interval so widened); cuDNN chooses among algorithms as it runs."""
 _WAYS_TRIED = 3  # of the measured settings, the likeliest first
 _COMPARED_AT = 0.9  # confidence at which ways are compared
 _SHARED_LOG_SPREAD = 0.05  # taking synchronisation out of a step of several workers
