@@ -47,6 +47,7 @@ def sweep(
     sweep_budget: given.SweepBudget = None,
     is_compile_allowed: given.Compile = None,
     checkpoint_dir: given.CheckpointDirectory = None,
+    from_checkpoint: given.FromCheckpoint = None,
     *,
     pricing: given.Pricing,
     storage: given.Storage = None,
@@ -74,6 +75,7 @@ def sweep(
         sweep_budget_usd=sweep_budget,
         is_compile_allowed=is_compile_allowed,
         checkpoint_directory=checkpoint_dir,
+        from_checkpoint=from_checkpoint,
         study=study,
     )
     with checking(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer, Pricing
@@ -73,8 +73,21 @@ class Breakdown:
 
 
 def training_s(target: Target, step_time_s: Estimate) -> Estimate:
-    """Seconds of all optimizer steps, and of nothing else."""
-    return step_time_s.scaled(float(target.step_count))
+    """Seconds of all optimizer steps, and of nothing else.
+
+    Where the number of steps is not sure either, its error is independent of that of the step time: the
+    halves of both intervals add up in quadrature, as logarithms.
+    """
+    steps_s = step_time_s.scaled(float(target.step_count))
+    if target.samples_low is None or target.samples_high is None:
+        return steps_s
+    below = math.hypot(
+        math.log(steps_s.expected / steps_s.low), math.log(target.samples / target.samples_low)
+    )
+    above = math.hypot(
+        math.log(steps_s.high / steps_s.expected), math.log(target.samples_high / target.samples)
+    )
+    return replace(steps_s, low=steps_s.expected * math.exp(-below), high=steps_s.expected * math.exp(above))
 
 
 def with_waiting(cost_usd: Estimate, duration_s: Estimate, hour_value_usd: float | None) -> Estimate:

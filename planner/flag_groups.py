@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from planner import options as given
-from planner.target import TargetFlags, check_money, parse_duration_s
+from planner.errors import PlannerError
+from planner.target import BatchRange, TargetFlags, check_money, parse_batch_size, parse_duration_s
 
 
 def grouped(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -61,11 +62,13 @@ def target_flags(
     """The run, and what it may cost and take."""
     check_money("--budget", budget)
     check_money("--hour-value", hour_value, is_zero_allowed=True)
+    size = None if global_batch_size is None else parse_batch_size(global_batch_size)
     return TargetFlags(
         samples=samples,
         epochs=epochs,
         tokens=tokens,
-        global_batch_size=global_batch_size,
+        global_batch_size=size if isinstance(size, int) else None,
+        batch_range=size if isinstance(size, BatchRange) else None,
         budget_usd=budget,
         deadline_s=None if deadline is None else parse_duration_s(deadline, "--deadline"),
         hour_value_usd=hour_value,
@@ -79,8 +82,14 @@ def length_flags(
     tokens: given.Tokens = None,
     global_batch_size: given.GlobalBatchSize = None,
 ) -> TargetFlags:
-    """The run alone."""
-    return target_flags(samples=samples, epochs=epochs, tokens=tokens, global_batch_size=global_batch_size)
+    """The run alone, in batches of one size."""
+    flags = target_flags(samples=samples, epochs=epochs, tokens=tokens, global_batch_size=global_batch_size)
+    if flags.batch_range is not None:
+        raise PlannerError(
+            f"--global-batch-size {global_batch_size}: this command takes one size; `planner report` and "
+            "`planner sweep` choose from a range"
+        )
+    return flags
 
 
 def offer_flags(

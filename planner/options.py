@@ -21,6 +21,7 @@ class SweepFlags:
     sweep_budget_usd: float | None
     is_compile_allowed: bool | None  # None: on GPUs only
     checkpoint_directory: str | None  # on the nodes; None: their own disk
+    from_checkpoint: Path | None  # at whose weights the gradient noise scale is measured
     study: str | None
 
 
@@ -88,7 +89,12 @@ Samples = Annotated[int | None, typer.Option(help="Length of the run in samples.
 Epochs = Annotated[float | None, typer.Option(help="Length of the run in epochs.", show_default=False)]
 Tokens = Annotated[float | None, typer.Option(help="Length of the run in tokens.", show_default=False)]
 GlobalBatchSize = Annotated[
-    int | None, typer.Option(help="Samples per optimizer step, over all GPUs.", show_default=False)
+    str | None,
+    typer.Option(
+        help="Samples per optimizer step, over all GPUs; a range, 256:4096, lets the planner choose.",
+        metavar="N|LOW:HIGH",
+        show_default=False,
+    ),
 ]
 Catalog = Annotated[
     Path | None, typer.Option(help="Your own offers instead of the shipped ones (CSV).", show_default=False)
@@ -214,6 +220,14 @@ CheckpointDirectory = Annotated[
         "--checkpoint-dir",
         help="Where the run will save: saving and loading are timed there, on the nodes.",
         show_default="each node's disk",
+    ),
+]
+FromCheckpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--from-checkpoint",
+        help="Weights at which the gradient noise scale is measured, for a range of --global-batch-size.",
+        show_default="as the trial leaves them",
     ),
 ]
 StudyOption = Annotated[

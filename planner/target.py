@@ -14,14 +14,46 @@ COUNT_MAX = 10**15
 GLOBAL_BATCH_SIZE_MAX = 1 << 20
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(min|s|m|h|d)")
 _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_FACTOR = 2  # between the batch sizes of a range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRange:
+    """Global batch sizes that the planner may choose from, both ends included."""
+
+    low: int
+    high: int
+
+    def sizes(self, reference: int) -> tuple[int, ...]:
+        """What is compared, ascending: doublings and halvings of ``reference``, and both ends.
+
+        Halvings stay whole, so that each divides by the numbers of workers that people use.
+        """
+        sizes = {self.low, self.high, reference}
+        size = reference
+        while size * _FACTOR <= self.high:
+            size *= _FACTOR
+            sizes.add(size)
+        size = reference
+        while size % _FACTOR == 0 and size // _FACTOR >= self.low:
+            size //= _FACTOR
+            sizes.add(size)
+        return tuple(sorted(sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The target run. ``samples`` counts with repetition: epochs times the data set's size."""
+    """The target run. ``samples`` counts with repetition: epochs times the data set's size.
+
+    With a ``batch_range`` the batch size is the reference, of which the user gave the number of samples; at
+    another one of the range the run needs other ``samples``, between ``samples_low`` and ``samples_high``.
+    """
 
     samples: int
     global_batch_size: int
+    batch_range: BatchRange | None = None  # None: the batch size is the user's and stays
+    samples_low: float | None = None  # None: the samples are the user's
+    samples_high: float | None = None
     tokens_per_sample: int | None = None
     budget_usd: float | None = None  # for the run and the sweep together
     deadline_s: float | None = None
@@ -41,9 +73,30 @@ class TargetFlags:
     epochs: float | None = None
     tokens: float | None = None
     global_batch_size: int | None = None
+    batch_range: BatchRange | None = None  # instead of one size
     budget_usd: float | None = None
     deadline_s: float | None = None
     hour_value_usd: float | None = None
+
+
+def parse_batch_size(text: str) -> int | BatchRange:
+    """ "512", or "256:4096". Raises PlannerError for anything else; ends that are equal are one size."""
+    parts = text.split(":")
+    flag = f"--global-batch-size {text}"
+    try:
+        sizes = [int(one) for one in parts]
+    except ValueError:
+        sizes = []
+    if not 1 <= len(sizes) <= 2:  # noqa: PLR2004
+        raise PlannerError(f"{flag}: write one size, 512, or a range to choose from, 256:4096")
+    low, high = sizes[0], sizes[-1]
+    if low == high:
+        return low
+    if low > high:
+        raise PlannerError(f"{flag}: the smaller end comes first, {high}:{low}")
+    if low < 1 or high > GLOBAL_BATCH_SIZE_MAX:
+        raise PlannerError(f"{flag}: both ends must lie between 1 and {GLOBAL_BATCH_SIZE_MAX}")
+    return BatchRange(low=low, high=high)
 
 
 def parse_duration_s(text: str, flag: str, *, is_zero_allowed: bool = False) -> float:
@@ -73,11 +126,14 @@ def check_money(name: str, usd: float | None, *, is_zero_allowed: bool = False) 
 def resolve_target(flags: TargetFlags, profile: WorkloadProfile, model_file: str) -> Target:
     """The target from the flags, and from the model file where they are silent.
 
+    Of a range of batch sizes the reference is the file's own where it lies in the range, else the low end.
     Raises PlannerError when the length of the run or the global batch size is known from neither: they are
     the user's to decide and are never guessed.
     """
     hint = profile.hint
     global_batch_size = hint.global_batch_size if flags.global_batch_size is None else flags.global_batch_size
+    if flags.batch_range is not None:
+        global_batch_size = _reference(flags.batch_range, hint.global_batch_size)
     if global_batch_size is None:
         raise PlannerError(
             f"{model_file}: the global batch size is not known; give --global-batch-size N, or set "
@@ -101,11 +157,16 @@ def resolve_target(flags: TargetFlags, profile: WorkloadProfile, model_file: str
     return Target(
         samples=samples,
         global_batch_size=global_batch_size,
+        batch_range=flags.batch_range,
         tokens_per_sample=profile.tokens_per_sample,
         budget_usd=flags.budget_usd,
         deadline_s=flags.deadline_s,
         hour_value_usd=flags.hour_value_usd,
     )
+
+
+def _reference(sizes: BatchRange, own: int | None) -> int:
+    return own if own is not None and sizes.low <= own <= sizes.high else sizes.low
 
 
 def _samples(flags: TargetFlags, hint: TargetHint, profile: WorkloadProfile, model_file: str) -> int:

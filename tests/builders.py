@@ -16,6 +16,7 @@ from catalogs.offers import Offer, Pricing
 from planner.bill.parameters import AllIn, Stated
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.target import Target
+from trials.extras import GradientDraw, GradientNoise
 from trials.profile import Adapter, Operation, OperationClass, TargetHint, Trace, WorkloadProfile
 from trials.trial import (
     Environment,
@@ -164,6 +165,12 @@ def make_measurement(
         "environment": make_environment(),
     }
     return Measurement(config=config, **{**figures, **changes})
+
+
+def make_noise(scale: float, *, checkpoint: str | None = None) -> GradientNoise:
+    """Gradients whose noise scale is exactly ``scale`` samples."""
+    draw = GradientDraw(small_square=1 + scale / 8, big_square=1 + scale / 64)
+    return GradientNoise(small_batch_size=8, big_batch_size=64, draws=(draw,) * 20, checkpoint=checkpoint)
 
 
 def make_failure(config: TrialConfig | None = None, **changes: Any) -> Failure:

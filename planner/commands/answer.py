@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import planner
+from planner.choice.batch_size import choose_batch_size
 from planner.choice.guard import guards
 from planner.choice.recommend import Recommendation, recommend
 from planner.choice.space import Knobs, configs_for
@@ -35,16 +37,19 @@ WIDTH_MAX = 100  # of the report in a terminal; longer lines are hard to read
 
 def retargeted(target: Target, flags: TargetFlags, profile: WorkloadProfile, model_file: str) -> Target:
     """The study's target with what the flags change."""
-    changes = {
+    changes: dict[str, Any] = {
         name: value
         for name in ("budget_usd", "deadline_s", "hour_value_usd")
         if (value := getattr(flags, name)) is not None
     }
-    if any(getattr(flags, name) is not None for name in ("samples", "epochs", "tokens", "global_batch_size")):
-        length = {} if _has_length(flags) else {"samples": target.samples}
-        batch = {} if flags.global_batch_size is not None else {"global_batch_size": target.global_batch_size}
-        resolved = resolve_target(replace(flags, **length, **batch), profile, model_file)
+    has_batch = flags.global_batch_size is not None or flags.batch_range is not None
+    if has_batch or _has_length(flags):
+        wanted = flags if _has_length(flags) else replace(flags, samples=target.samples)
+        own = replace(profile, hint=replace(profile.hint, global_batch_size=target.global_batch_size))
+        resolved = resolve_target(wanted, own, model_file)
         changes |= {"samples": resolved.samples, "global_batch_size": resolved.global_batch_size}
+        if has_batch:
+            changes["batch_range"] = resolved.batch_range
     return replace(target, **changes)
 
 
@@ -73,22 +78,31 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
     estimator = estimator_of(study, prices, peers)
     knobs = knobs_of(trials)
     spent_usd = spent_on(trials)
-    recommendation = recommend(
-        target=target,
-        profile=profile,
-        offers=prices.considered,
-        gpus=prices.gpus,
-        outcomes=outcomes,
-        estimator=estimator,
-        configs_for=partial(configs_for, knobs=knobs),
-        today=datetime.now(UTC).date(),
-        filters=prices.filters,
-        confidence=prices.confidence,
-        stated=prices.stated,
-        sweep_usd=spent_usd,
-    )
+
+    def recommend_at(wanted: Target) -> Recommendation:
+        return recommend(
+            target=wanted,
+            profile=profile,
+            offers=prices.considered,
+            gpus=prices.gpus,
+            outcomes=outcomes,
+            estimator=estimator,
+            configs_for=partial(configs_for, knobs=knobs),
+            today=datetime.now(UTC).date(),
+            filters=prices.filters,
+            confidence=prices.confidence,
+            stated=prices.stated,
+            sweep_usd=spent_usd,
+        )
+
+    batch = None
+    if target.batch_range is not None:
+        measured = [one for one in outcomes if isinstance(one, Measurement)]
+        batch = choose_batch_size(target, target.batch_range, measured, prices.confidence, recommend_at)
+    recommendation = recommend_at(target) if batch is None else batch.chosen.answer
     return Report(
         recommendation=recommendation,
+        batch=batch,
         study=study.name,
         workload=study.workload,
         profile=profile,

@@ -18,6 +18,7 @@ from planner.exits import Exit
 from planner.launch.files import OPTIONAL_FILES, LaunchFiles, launch_files
 from planner.options import Output, Pricing
 from planner.reports import formats
+from planner.reports.batch_words import choice_line
 from planner.reports.labels import configuration, rental
 from planner.reports.report import Report
 from planner.spot.policy import Policy, PolicyOutcome
@@ -127,6 +128,7 @@ def _facts(report: Report, plan: Plan) -> tuple[str, ...]:
     return (
         f"Rent {rental(plan)}: {formats.usd_per_hour(plan.price_usd_per_hour)}.",
         f"Configuration: {configuration(plan.config)}.",
+        *((choice_line(report.batch),) if report.batch is not None else ()),
         f"Stated at {confidence} confidence ({plan.basis}): "
         f"{formats.interval(plan.step_time_s, formats.duration)} a step, "
         f"{formats.interval(plan.duration_s, formats.duration)} in all, "

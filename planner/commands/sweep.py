@@ -38,6 +38,7 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
     """The whole sweep of what is being checked; whatever ends it early, the report has what there is."""
     wait_s = parse_duration_s(flags.wait, "--wait", is_zero_allowed=True)
     limits = _limits(flags, target.budget_usd)
+    _check_from_checkpoint(flags, target)
     prices = read_prices(pricing)
     workload = check.workload
     url = output.storage or default_storage_url()
@@ -46,20 +47,21 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
     stop = Stop()
     profile = check.first_step()
     wanted = resolve_target(target, profile, str(flags.model))
+    extras = _extras(flags, wanted)
     with open_study(url, workload, flags.study).held() as study:
         with attach(flags.address, workload) as cluster:  # and then workers, while the step is traced
             here = find_devices(prices, profile, wanted, flags)
             notes = (*cluster.notes, *here.notes)
             for note in notes:
                 say(note)
-            settings = _runner_settings(here, flags, wait_s)
+            settings = _runner_settings(here, wait_s, extras)
             watch = Watch(limits)
             with open_runner(workload, here.groups, settings) as runner:
                 if not study.trials():  # a sweep that goes on may have nothing left to try
                     runner.start_early(min(here.configs, key=lambda one: one.gpu_count))
                 profile = check.result()
                 study.remember(profile=profile, target=wanted, notes=notes, exclusions=here.exclusions)
-                search = _search(study, here, prices, profile, wanted)
+                search = _search(study, here, prices, profile, wanted, extras)
                 lookout = Lookout(
                     find=lambda: find_devices(prices, profile, wanted, flags),
                     search=search,
@@ -76,6 +78,12 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
                     look_around=lookout,
                 )
                 say(announce(sweep.expected(), limits))
+                if wanted.batch_range is not None:
+                    say(
+                        f"trials train batches of {wanted.global_batch_size}; what others from "
+                        f"{wanted.batch_range.low} to {wanted.batch_range.high} cost follows from the "
+                        "gradient noise"
+                    )
                 if wanted.hour_value_usd:
                     value = formats.usd(wanted.hour_value_usd)
                     say(f"what a run costs has {value} for each hour of waiting in it")
@@ -96,19 +104,39 @@ def _run(sweep: Sweep, run_trial: RunTrial) -> PlannerError | TrialsError | None
     return None
 
 
-def _runner_settings(here: AtHand, flags: SweepFlags, wait_s: float) -> RunnerSettings:
+def _runner_settings(here: AtHand, wait_s: float, extras: Extras) -> RunnerSettings:
     """The groups are started with as many workers as any trial will want, so that none has to be replaced."""
-    folder = flags.checkpoint_directory
     return RunnerSettings(
         worker_counts=here.worker_counts,
-        extras=Extras(
-            is_checkpoint_timed=True,
-            are_links_probed=True,
-            checkpoint_directory=folder and str(Path(folder).absolute()),
-        ),
+        extras=extras,
         wait_s=wait_s,
         on_wait=say,
     )
+
+
+def _extras(flags: SweepFlags, target: Target) -> Extras:
+    """What trials measure besides steps."""
+    folder, weights = flags.checkpoint_directory, flags.from_checkpoint
+    return Extras(
+        is_checkpoint_timed=True,
+        are_links_probed=True,
+        checkpoint_directory=folder and str(Path(folder).absolute()),
+        is_noise_measured=target.batch_range is not None,
+        noise_checkpoint=None if weights is None else str(weights.absolute()),
+    )
+
+
+def _check_from_checkpoint(flags: SweepFlags, target: TargetFlags) -> None:
+    weights = flags.from_checkpoint
+    if weights is None:
+        return
+    if target.batch_range is None:
+        raise PlannerError(
+            f"--from-checkpoint {weights}: is for choosing the batch size; give a range, "
+            "--global-batch-size 256:4096"
+        )
+    if not weights.is_file():
+        raise PlannerError(f"--from-checkpoint {weights}: no such file; name one with the model's state_dict")
 
 
 def _limits(flags: SweepFlags, budget_usd: float | None) -> Limits:
@@ -121,7 +149,9 @@ def _limits(flags: SweepFlags, budget_usd: float | None) -> Limits:
     return Limits(max_trials=flags.max_trials, max_s=flags.max_minutes * 60, max_usd=max_usd)
 
 
-def _search(study: Study, here: AtHand, prices: Prices, profile: WorkloadProfile, target: Target) -> Search:
+def _search(
+    study: Study, here: AtHand, prices: Prices, profile: WorkloadProfile, target: Target, extras: Extras
+) -> Search:
     market = Market(
         target=target,
         offers=prices.admitted,
@@ -132,7 +162,7 @@ def _search(study: Study, here: AtHand, prices: Prices, profile: WorkloadProfile
         stated=prices.stated,
         witnesses=witnesses_of(read_peers(study), prices.gpus),
     )
-    search = Search(study, here.configs, market, profile)
+    search = Search(study, here.configs, market, profile, extras)
     lost = search.settle()
     if lost:
         say(f"{lost} trial(s) of an earlier sweep were cut off before they ended and will be run again")

@@ -33,6 +33,15 @@ class NoiseScale:
     draw_count: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplesFactor:
+    """Samples for the same loss over those of a reference batch size."""
+
+    low: float
+    expected: float
+    high: float
+
+
 def noise_scale(noise: GradientNoise, confidence: float = 0.9) -> NoiseScale | None:
     """The noise scale from repeated draws; None where even its expected value is not bounded.
 
@@ -52,6 +61,17 @@ def noise_scale(noise: GradientNoise, confidence: float = 0.9) -> NoiseScale | N
 def samples_factor(scale: float, batch_size: int, reference_batch_size: int) -> float:
     """Samples that ``batch_size`` needs for the same loss, over those of ``reference_batch_size``."""
     return (scale + batch_size) / (scale + reference_batch_size)
+
+
+def samples_factors(scale: NoiseScale, batch_size: int, reference_batch_size: int) -> SamplesFactor:
+    """The same with the interval of the noise scale."""
+    # of a scale without an upper end every gradient is noise, and any batch size needs the same samples
+    ends = [
+        samples_factor(scale.low, batch_size, reference_batch_size),
+        1.0 if scale.high is None else samples_factor(scale.high, batch_size, reference_batch_size),
+    ]
+    expected = samples_factor(scale.expected, batch_size, reference_batch_size)
+    return SamplesFactor(low=min(*ends, expected), expected=expected, high=max(*ends, expected))
 
 
 def learning_rate_factor(scale: float, batch_size: int, reference_batch_size: int) -> float:

@@ -7,6 +7,7 @@ from planner.choice.guard import reference_of
 from planner.choice.plan import Plan
 from planner.choice.recommend import Recommendation, StalePrices
 from planner.reports import formats
+from planner.reports.batch_words import batch_problem
 from planner.reports.firmness import settling_lines, trial_advice
 from planner.reports.renting import lateness, unknown_interruptions
 from planner.reports.report import Report
@@ -23,6 +24,7 @@ def warnings(report: Report) -> tuple[str, ...]:
     found = (
         *(f"{name} was measured, but no offer in the catalog has it." for name in answer.unpriced_gpus),
         *(one.message for one in report.slow_links),
+        batch_problem(report),
         _stale(answer.stale_prices),
         _host_bound(answer.best),
         _unguarded(report),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from planner.choice.batch_size import BatchChoice
 from planner.choice.guard import Guard
 from planner.choice.recommend import Recommendation
 from planner.choice.space import Exclusion
@@ -70,6 +71,7 @@ class Report:
     curves: tuple[Curve, ...] = ()
     slow_links: tuple[LinkFinding, ...] = ()  # between the GPUs of trials
     guards: tuple[Guard, ...] = ()
+    batch: BatchChoice | None = None  # where the global batch size was the planner's to choose
     binding: Binding | None = None  # of the winner's configuration, else of the fastest that was measured
 
     @property

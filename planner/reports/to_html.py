@@ -12,6 +12,7 @@ from planner.estimate.values import Estimate
 from planner.reports import formats, labels, provenance, svg, words
 from planner.reports.axes import Axis, positive_axis
 from planner.reports.batch_series import panels
+from planner.reports.batch_words import BATCH_TITLE, batch_head, batch_lines, batch_rows
 from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
@@ -58,6 +59,10 @@ def render(report: Report) -> str:
         besides_steps=besides_steps,
         is_measurement=lambda one: isinstance(one, Measurement),
         binding_lines=tuple(formats.unbroken(one) for one in binding_lines(report)),
+        batch_title=BATCH_TITLE,
+        batch_head=batch_head(report),
+        batch_rows=batch_rows(report),
+        batch_lines=tuple(formats.unbroken(one) for one in batch_lines(report)),
         explanation=formats.unbroken(explanation(answer)),
         ways_to_rent=formats.unbroken(ways_to_rent(answer)),
         next_steps=tuple(formats.unbroken(one) for one in next_steps(report)),

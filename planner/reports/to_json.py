@@ -22,6 +22,7 @@ from planner.choice.settle import UsefulTrial
 from planner.estimate.bound import Binding
 from planner.filters import Filters
 from planner.reports import words
+from planner.reports.batch_to_json import batch_json
 from planner.reports.cautions import first_warning, warnings
 from planner.reports.renting import ways_to_rent
 from planner.reports.report import Report
@@ -73,6 +74,7 @@ def _document(report: Report) -> dict[str, Any]:
         "nearest": _plan(answer.nearest),
         "shortfall": _shortfall(answer.shortfall),
         "comparison": _comparison(answer.comparison),
+        "batch_choice": batch_json(report.batch),
         "policies": _policies(answer.policies),
         "useful_trial": _useful_trial(answer.useful_trial),
         "settling": [_useful_trial(one) for one in answer.settling],

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from planner.choice.plan import Plan
 from planner.reports import formats, labels, provenance, words
+from planner.reports.batch_words import BATCH_TITLE, batch_head, batch_lines, batch_rows
 from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
@@ -36,6 +37,7 @@ def render(report: Report) -> str:
         _text(ways_to_rent(answer)),
         _text(time_value(answer)),
         *_firmness(report),
+        *_batch(report),
         *(("## What the step is bound by", _text(" ".join(binding_lines(report)))) if report.binding else ()),
         *(("## Does it train as fp32 does", _text(" ".join(guard_lines(report)))) if report.guards else ()),
         *(_plans(report) if answer.plans else ()),
@@ -58,6 +60,13 @@ def _firmness(report: Report) -> tuple[str, ...]:
         *(("## Would another plan win?", asked) if lines else ()),
         *(("## What would settle it", steps) if steps else ()),
     )
+
+
+def _batch(report: Report) -> tuple[str, ...]:
+    if not batch_lines(report):
+        return ()
+    rows = [tuple(_text(cell) for cell in row) for row in batch_rows(report)]
+    return (f"## {BATCH_TITLE}", _table(batch_head(report), rows), _text(" ".join(batch_lines(report))))
 
 
 def _plans(report: Report) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from planner.choice.plan import Plan
 from planner.reports import formats, labels, provenance, words
+from planner.reports.batch_words import BATCH_TITLE, batch_head, batch_lines, batch_rows
 from planner.reports.bound_words import binding_lines
 from planner.reports.cautions import first_warning, next_steps, warnings
 from planner.reports.firmness import sensitivity_lines, time_value
@@ -57,6 +58,7 @@ def _print(report: Report, console: Console) -> None:
     for text in (explanation(answer), ways_to_rent(answer), time_value(answer)):
         _print_paragraph(text, console)
     _print_firmness(report, console)
+    _print_batch(report, console)
     _print_paragraph(" ".join(binding_lines(report)), console)
     _print_paragraph(" ".join(guard_lines(report)), console)
     if answer.plans:
@@ -106,6 +108,20 @@ def _print_firmness(report: Report, console: Console) -> None:
         for text in next_steps(report):
             console.print(_hanging(Text("-", style="dim"), Text(text)))
         console.print()
+
+
+def _print_batch(report: Report, console: Console) -> None:
+    if not batch_lines(report):
+        return
+    table = _table(BATCH_TITLE)
+    for name in batch_head(report):
+        is_wrapped = name == "devices"
+        table.add_column(name, no_wrap=not is_wrapped, overflow="fold" if is_wrapped else "ellipsis")
+    for row in batch_rows(report):
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+    console.print()
+    _print_paragraph(" ".join(batch_lines(report)), console)
 
 
 def _plan_table(report: Report) -> Table:

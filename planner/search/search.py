@@ -30,6 +30,7 @@ from planner.search.second_look import is_to_be_confirmed, is_to_be_repeated, si
 from planner.search.stopping import why_none
 from planner.study.store import Study
 from trials.devices import DeviceGroup
+from trials.extras import Extras
 from trials.profile import WorkloadProfile
 from trials.trial import (
     Failure,
@@ -41,6 +42,7 @@ from trials.trial import (
     Purpose,
     TrialConfig,
 )
+from trials.warm.extras_due import shows_noise
 
 REPEATS_OF_LOST_TRIAL = 1
 CONFIRMATION_FRACTION = 0.05  # of the target run, which a confirmation may cost
@@ -72,13 +74,20 @@ class Search:
     """Which trial next, until none pays for itself."""
 
     def __init__(
-        self, study: Study, configs: Sequence[TrialConfig], market: Market, profile: WorkloadProfile
+        self,
+        study: Study,
+        configs: Sequence[TrialConfig],
+        market: Market,
+        profile: WorkloadProfile,
+        extras: Extras | None = None,  # that every trial may measure
     ) -> None:
         self._study = study
         self._configs = configs
         self._market = market
         self._profile = profile
+        self._extras = extras or Extras()
         self._trials = study.trials()
+        self._known_count = len(self._trials)  # before this sweep
         self._estimator: Estimator | None = None
         self._pricer: Pricer | None = None
 
@@ -153,7 +162,7 @@ class Search:
         if guard is not None and (wanted is None or self._is_last_chance(guard, wanted, left)):
             wanted = None if busy else guard
         elif wanted is None:
-            wanted = self._confirmation(left.usd, busy)
+            wanted = self._noise(left.usd, busy) or self._confirmation(left.usd, busy)
         if wanted is None:
             return None
         choice, candidate, purpose = wanted
@@ -279,6 +288,23 @@ class Search:
                 why = f"on the way to micro batch {config.micro_batch_size}, which may not fit"
                 return self._wanted(step.config, why, step.purpose, usd_left)
             candidates = [one for one in candidates if not _is_at_least(one.config, config)]
+
+    def _noise(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
+        """A trial for the gradient noise, where the study lacks it and no trial of this sweep could tell."""
+        measured = [one for one in self._outcomes if isinstance(one, Measurement)]
+        if not self._extras.is_noise_measured or busy or any(self._has_noise(one) for one in measured):
+            return None
+        if any(shows_noise(one.outcome.config) for one in self._trials[self._known_count :]):
+            return None
+        able = [one for one in self.admitted() if shows_noise(one)]
+        costs = [(cost.expected, index) for index, one in enumerate(able) if (cost := self.run_cost(one))]
+        if not costs:
+            return None
+        config = able[min(costs)[1]]
+        return self._wanted(config, "for the gradient noise scale", Purpose.SEARCH, usd_left)
+
+    def _has_noise(self, one: Measurement) -> bool:
+        return one.noise is not None and one.noise.checkpoint == self._extras.noise_checkpoint
 
     def _is_last_chance(self, guard: _Wanted, wanted: _Wanted, left: Left) -> bool:
         """Whether what the guard still takes would find no room after ``wanted``, and finds it now."""

@@ -24,6 +24,15 @@ def test_training_is_every_step_a_partial_last_one_included() -> None:
     assert found == Estimate(low=0.9, expected=1.0, high=1.1, basis=Basis.MEASURED)
 
 
+def test_a_number_of_steps_that_is_not_sure_widens_the_training_time() -> None:
+    target = make_target(samples=32 * 100, samples_low=32 * 50.0, samples_high=32 * 200.0)
+    sure = training_s(target, Estimate(low=1.0, expected=1.0, high=1.0, basis=Basis.MEASURED))
+    assert (sure.low, sure.expected, sure.high) == pytest.approx((50.0, 100.0, 200.0))
+    both = training_s(target, Estimate(low=0.5, expected=1.0, high=2.0, basis=Basis.MEASURED))
+    assert both.high == pytest.approx(100.0 * 2**2**0.5)  # halves in quadrature
+    assert both.low == pytest.approx(100.0 / 2**2**0.5)
+
+
 def test_a_bill_adds_up_and_tells_the_run_from_the_sweep() -> None:
     egress = CostTerm(name="egress", low_usd=1.0, expected_usd=2.0, high_usd=4.0, formula="GB x rate")
     bill = Breakdown(terms=(egress, sweep_term(0.5)), basis=Basis.PREDICTED)

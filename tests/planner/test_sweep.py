@@ -20,9 +20,19 @@ from planner.search.search import Search, distributions, params_of
 from planner.study.store import Study, open_study
 from planner.sweep import Event, Limits, Stop, Sweep, TrialEnded, TrialStarted, in_thread
 from planner.target import Target
-from tests.builders import GIB, make_failure, make_gpu, make_offer, make_profile, make_target, make_workload
+from tests.builders import (
+    GIB,
+    make_failure,
+    make_gpu,
+    make_noise,
+    make_offer,
+    make_profile,
+    make_target,
+    make_workload,
+)
 from tests.fake_gpu import FakeGpu
 from trials.devices import DeviceGroup, Node, Versions
+from trials.extras import Extras
 from trials.profile import WorkloadProfile
 from trials.trial import (
     Failure,
@@ -68,6 +78,7 @@ class Bench:
     gpus: dict = field(default_factory=lambda: {L4.name: L4})
     offers: tuple = OFFERS
     usd_per_hour: float | None = 0.72
+    extras: Extras | None = None
     profile: WorkloadProfile = field(default_factory=make_profile)
     events: list[Event] = field(default_factory=list)
 
@@ -93,7 +104,7 @@ class Bench:
 
     def sweep(self, limits: Limits = UNLIMITED, stop: Stop | None = None, **options) -> Sweep:
         study = self.study()
-        search = Search(study, self.configs(), self.market(), self.profile)
+        search = Search(study, self.configs(), self.market(), self.profile, self.extras)
         search.settle()
         return Sweep(
             search=search,
@@ -508,3 +519,34 @@ def test_a_precision_that_does_not_train_is_neither_best_nor_tried_again(bench: 
     assert best.precision in (Precision.FP32, Precision.TF32)
     found = guards([one.outcome for one in bench.study().trials()])
     assert {one.config.precision for one in found if one.rejection} == set(bench.gpu.bad)
+
+
+@dataclass
+class NoisyGpu(FakeGpu):
+    """Measures the gradient noise in every trial of one worker, at the weights of ``checkpoint``."""
+
+    checkpoint: str | None = None
+
+    def run_trial(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
+        outcome = super().run_trial(config, purpose)
+        if isinstance(outcome, Failure) or config.gpu_count > 1:
+            return outcome
+        return replace(outcome, noise=make_noise(100.0, checkpoint=self.checkpoint))
+
+
+def test_a_study_without_the_noise_scale_that_is_asked_for_gets_one_trial_more(bench: Bench) -> None:
+    bench.sweep().run(bench.gpu.run_trial)
+    for checkpoint, count in ((None, 1), (None, 0), ("later.pt", 1), ("later.pt", 0)):
+        bench.gpu = NoisyGpu(checkpoint=checkpoint)
+        bench.extras = Extras(is_noise_measured=True, noise_checkpoint=checkpoint)
+        bench.sweep().run(bench.gpu.run_trial)
+        assert len(bench.gpu.seen) == count
+        assert all(one.gpu_count == 1 for one in bench.gpu.seen)
+
+
+def test_a_noise_scale_that_no_trial_can_measure_is_not_asked_for_forever(bench: Bench) -> None:
+    bench.extras = Extras(is_noise_measured=True)
+    bench.sweep().run(bench.gpu.run_trial)
+    bench.gpu.seen.clear()
+    bench.sweep().run(bench.gpu.run_trial)
+    assert len(bench.gpu.seen) == 1

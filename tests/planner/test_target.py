@@ -1,7 +1,14 @@
 import pytest
 
 from planner.errors import PlannerError
-from planner.target import TargetFlags, check_money, parse_duration_s, resolve_target
+from planner.target import (
+    BatchRange,
+    TargetFlags,
+    check_money,
+    parse_batch_size,
+    parse_duration_s,
+    resolve_target,
+)
 from tests.builders import make_profile
 from trials.profile import TargetHint
 
@@ -69,3 +76,29 @@ def test_what_is_missing_is_asked_for_and_never_guessed(
 ) -> None:
     with pytest.raises(PlannerError, match=message):
         resolve_target(flags, make_profile(**changes), FILE)
+
+
+def test_a_batch_size_is_one_number_or_a_range() -> None:
+    assert parse_batch_size("512") == 512
+    assert parse_batch_size("64:64") == 64
+    assert parse_batch_size("256:4096") == BatchRange(low=256, high=4096)
+
+
+@pytest.mark.parametrize("text", ["", "a", "8.5", "1:2:3", "256:", "4096:256", "0:8", "8:2000000"])
+def test_what_is_no_batch_size_is_refused_with_the_flag(text: str) -> None:
+    with pytest.raises(PlannerError, match=f"--global-batch-size {text}: "):
+        parse_batch_size(text)
+
+
+@pytest.mark.parametrize(("own", "reference"), [(480, 480), (64, 256), (None, 256), (8192, 256)])
+def test_the_reference_is_the_files_own_size_where_it_may_be_chosen(own: int | None, reference: int) -> None:
+    profile = make_profile(hint=TargetHint(samples=10, global_batch_size=own))
+    sizes = BatchRange(low=256, high=4096)
+    target = resolve_target(TargetFlags(batch_range=sizes), profile, FILE)
+    assert (target.global_batch_size, target.batch_range) == (reference, sizes)
+
+
+def test_sizes_of_a_range_double_and_halve_the_reference() -> None:
+    assert BatchRange(low=100, high=1000).sizes(480) == (100, 120, 240, 480, 960, 1000)
+    assert BatchRange(low=5, high=20).sizes(15) == (5, 15, 20)  # 7.5 is no batch
+    assert BatchRange(low=32, high=256).sizes(32) == (32, 64, 128, 256)

@@ -20,11 +20,11 @@ def extras_due(wanted: Extras, config: TrialConfig, seen: Sequence[Measurement])
     writers = _writers(config)
     is_saved = any(_writers(one.config) == writers for one in seen)
     is_probed = any(_workers(one.config) == _workers(config) for one in seen)
-    is_drawn = any(_shows_noise(one.config) for one in seen)
+    is_drawn = any(shows_noise(one.config) for one in seen)
     return replace(
         wanted,
         is_checkpoint_timed=wanted.is_checkpoint_timed and not is_saved,
-        is_noise_measured=wanted.is_noise_measured and _shows_noise(config) and not is_drawn,
+        is_noise_measured=wanted.is_noise_measured and shows_noise(config) and not is_drawn,
         are_links_probed=wanted.are_links_probed and config.gpu_count > 1 and not is_probed,
     )
 
@@ -34,7 +34,7 @@ def _writers(config: TrialConfig) -> tuple[int, int]:
     return _workers(config) if config.parallelism is Parallelism.FSDP2 else (1, 1)
 
 
-def _shows_noise(config: TrialConfig) -> bool:
+def shows_noise(config: TrialConfig) -> bool:
     """Gradients of fp16 need the scaler, and those of several workers each other."""
     return config.gpu_count == 1 and config.precision is not Precision.FP16
 

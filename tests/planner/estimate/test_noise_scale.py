@@ -6,7 +6,13 @@ import random
 
 import pytest
 
-from planner.estimate.noise_scale import learning_rate_factor, noise_scale, samples_factor
+from planner.estimate.noise_scale import (
+    NoiseScale,
+    learning_rate_factor,
+    noise_scale,
+    samples_factor,
+    samples_factors,
+)
 from trials.extras import GradientDraw, GradientNoise
 
 
@@ -61,3 +67,12 @@ def test_samples_hardly_grow_below_the_scale_and_in_proportion_far_above() -> No
 def test_the_learning_rate_grows_with_the_batch_up_to_a_bound() -> None:
     assert learning_rate_factor(1e6, 512, 256) == pytest.approx(2.0, rel=1e-2)
     assert learning_rate_factor(1.0, 512, 256) == pytest.approx(1.0, rel=1e-2)
+
+
+def test_the_interval_of_the_scale_is_one_of_the_samples() -> None:
+    scale = NoiseScale(low=50.0, expected=100.0, high=200.0, draw_count=20)
+    more, less = samples_factors(scale, 300, 100), samples_factors(scale, 100, 300)
+    assert (more.low, more.expected, more.high) == pytest.approx((500 / 300, 2.0, 350 / 150))
+    assert (less.low, less.expected, less.high) == pytest.approx((150 / 350, 0.5, 300 / 500))
+    unbounded = NoiseScale(low=50.0, expected=100.0, high=None, draw_count=20)
+    assert samples_factors(unbounded, 300, 100).low == 1.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,18 @@ from planner.options import Output, Pricing
 from planner.reports.formats import duration, usd
 from planner.search.search import distributions, params_of
 from planner.study.store import open_study
-from planner.target import TargetFlags
+from planner.target import BatchRange, Target, TargetFlags
 from planner.verify.evidence import Look
 from planner.verify.run_plan import RunPlan, load_run_plan
-from tests.builders import make_config, make_environment, make_measurement, make_profile, make_target
+from tests.builders import (
+    make_config,
+    make_environment,
+    make_measurement,
+    make_noise,
+    make_profile,
+    make_target,
+)
+from trials.extras import GradientNoise
 from trials.model_file.source import hash_workload
 from trials.trial import Series
 
@@ -109,14 +116,18 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path) -> Desk:
+    return make_desk(tmp_path, make_target(samples=320_000))
+
+
+def make_desk(tmp_path: Path, target: Target, noise: GradientNoise | None = None) -> Desk:
     (tmp_path / "linear.py").write_text(MODEL)
     (tmp_path / "parts.py").write_text("WIDTH = 4\n")
     workload = hash_workload(tmp_path / "linear.py")
     study = open_study(f"sqlite:///{tmp_path / 'study.db'}", workload, "linear-study")
-    study.remember(profile=make_profile(), target=make_target(samples=320_000), notes=(), exclusions=())
+    study.remember(profile=make_profile(), target=target, notes=(), exclusions=())
     environment = make_environment(torch="2.13.0+cu130", ray="2.60.0", python="3.12.4")
-    measurement = make_measurement(CONFIG, step_time_s=0.5, environment=environment)
+    measurement = make_measurement(CONFIG, step_time_s=0.5, environment=environment, noise=noise)
     optuna_trial = study.ask(params_of(CONFIG), distributions(load_gpus()))
     study.start(optuna_trial, CONFIG)
     study.save(optuna_trial, measurement, 0.01, None)
@@ -132,6 +143,19 @@ def test_ranks_are_those_of_a_report_with_the_same_value_of_an_hour(desk: Desk) 
     fastest = load_run_plan(folder / "plan.json")
     assert fastest.rank == cheapest.rank == 1
     assert fastest.duration_s.expected < cheapest.duration_s.expected
+
+
+def test_a_chosen_batch_size_comes_with_its_learning_rate(tmp_path: Path) -> None:
+    target = make_target(samples=320_000, batch_range=BatchRange(low=8, high=32))
+    folder = make_desk(tmp_path, target, make_noise(16.0)).launch()
+    run = load_run_plan(folder / "plan.json")
+    assert run.config.global_batch_size == run.target.global_batch_size == 8
+    assert run.step_count == 20_000  # half the samples: (16 + 8) / (16 + 32)
+    for name in ("LAUNCH.md", "train.py"):
+        text = (folder / name).read_text()
+        assert "A batch of 8 instead of 32: the same loss takes 0.5 times the samples" in text
+        assert "Multiply SGD's learning rate by 0.5" in text
+    compile((folder / "train.py").read_text(), "train.py", "exec")
 
 
 def test_a_plan_becomes_a_folder(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
