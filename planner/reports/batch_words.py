@@ -97,7 +97,7 @@ def _row(one: BatchOption, batch: BatchChoice) -> tuple[str, ...]:
     )
     is_chosen = one.size == batch.chosen.size
     name = f"{one.size}{' chosen' if is_chosen else ' yours' if one.size == batch.reference else ''}"
-    shares = (f"{_number(samples.expected)}{spread}", _number(one.learning_rate_factor), _adam(one))
+    shares = (f"{_short(samples.expected)}{spread}", _short(one.learning_rate_factor), _adam(one))
     if one.plan is None:
         return (name, *shares, "no plan", "", "", "")
     limits = "" if one.answer.winner is not None else ", over the limits"
@@ -115,9 +115,13 @@ def _row(one: BatchOption, batch: BatchChoice) -> tuple[str, ...]:
 def _adam(one: BatchOption) -> str:
     """Between two powers of SGD's factor."""
     low, high = sorted(one.learning_rate_factor**power for power in ADAM_POWERS)
-    shown = (_number(low), _number(high))
+    shown = (_short(low), _short(high))
     return shown[0] if shown[0] == shown[1] else f"{shown[0]}\N{EN DASH}{shown[1]}"
 
 
 def _number(value: float) -> str:
     return formats.significant(value, 3)
+
+
+def _short(value: float) -> str:
+    return formats.significant(value, 2)

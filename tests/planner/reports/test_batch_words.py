@@ -30,7 +30,7 @@ def test_the_scale_the_choice_and_its_learning_rate_are_said(output) -> None:
     assert "A batch of 64 instead of 32: the same loss takes 1.33 times the samples" in text
     # (1 + 64 / 32) / (1 + 64 / 64), and its square root
     assert "Multiply SGD's learning rate by 1.5" in text
-    assert "Adam's by 1.22\N{EN DASH}1.5" in text
+    assert "Adam's by 1.2\N{EN DASH}1.5" in text
     assert "The scale grows as the loss falls" in text
     assert "`planner sweep --from-checkpoint FILE`" in text.replace("\\", "")
 
