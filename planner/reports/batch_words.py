@@ -38,7 +38,7 @@ def batch_problem(report: Report) -> str:
 def batch_head(report: Report) -> tuple[str, ...]:
     """Names of the columns of `batch_rows`."""
     level = formats.percent(report.recommendation.confidence)
-    return ("batch", "samples", "rate: SGD", "Adam", "devices", "time", "cost", level)
+    return ("batch", "samples \N{MULTIPLICATION SIGN}", "SGD lr", "Adam lr", "devices", "time", "cost", level)
 
 
 def batch_rows(report: Report) -> tuple[tuple[str, ...], ...]:
@@ -93,7 +93,7 @@ def _saving(chosen: BatchOption, own: BatchOption) -> str:
 def _row(one: BatchOption, batch: BatchChoice) -> tuple[str, ...]:
     samples = one.samples
     spread = (
-        "" if samples.low == samples.high else f" ({_number(samples.low)}\N{EN DASH}{_number(samples.high)})"
+        "" if samples.low == samples.high else f" ({_short(samples.low)}\N{EN DASH}{_short(samples.high)})"
     )
     is_chosen = one.size == batch.chosen.size
     name = f"{one.size}{' chosen' if is_chosen else ' yours' if one.size == batch.reference else ''}"
