@@ -535,6 +535,7 @@ class NoisyGpu(FakeGpu):
 
 
 def test_a_study_without_the_noise_scale_that_is_asked_for_gets_one_trial_more(bench: Bench) -> None:
+    bench.target = make_target(global_batch_size=64, samples=64)  # so small that one trial is all
     bench.sweep().run(bench.gpu.run_trial)
     for checkpoint, count in ((None, 1), (None, 0), ("later.pt", 1), ("later.pt", 0)):
         bench.gpu = NoisyGpu(checkpoint=checkpoint)
@@ -545,6 +546,7 @@ def test_a_study_without_the_noise_scale_that_is_asked_for_gets_one_trial_more(b
 
 
 def test_a_noise_scale_that_no_trial_can_measure_is_not_asked_for_forever(bench: Bench) -> None:
+    bench.target = make_target(global_batch_size=64, samples=64)
     bench.extras = Extras(is_noise_measured=True)
     bench.sweep().run(bench.gpu.run_trial)
     bench.gpu.seen.clear()
