@@ -4,9 +4,9 @@
 
 On CPU, each model file under a limit of its own. Peaks are measured by real trials; one above the limit
 counts as a crash. The truth is then searched by bisection with trials of its own, which the planner does not
-see. *Chosen* is the largest power of two under the boundary; *peak*, as a share of the limit, is that of its
-confirmation: 50 steps more, on the longest batch that the data can give. Where that does not fit, half the
-size is confirmed.
+see; *wobble* is by how much two trials of the size that was found differ. *Chosen* is the largest power of
+two under the boundary; *peak*, as a share of the limit, is that of its confirmation: 50 steps more, on the
+longest batch that the data can give. Where that does not fit, half the size is confirmed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from trials.model_file.source import hash_workload
 from trials.trial import Measurement, Parallelism, Precision, Purpose, TrialConfig
 
 HERE = Path(__file__).parent
-LIMITS_MIB = {  # by model file: about a hundred samples or more, so that 2% is more than one
-    HERE.parent / "examples" / "gpt.py": 256,
-    HERE.parent / "examples" / "convnet.py": 96,
-    HERE.parent / "examples" / "hugging_face.py": 512,
-    HERE / "workloads" / "lengths.py": 128,
-}
+LIMITS_MIB = (
+    (HERE.parent / "examples" / "gpt.py", 256),
+    (HERE.parent / "examples" / "convnet.py", 96),
+    (HERE.parent / "examples" / "convnet.py", 11),  # where the measurement itself is off by several percent
+    (HERE.parent / "examples" / "hugging_face.py", 512),
+    (HERE / "workloads" / "lengths.py", 128),
+)
 FIRST_SIZE = 8
 MIB = 1024**2
 
@@ -101,19 +102,21 @@ def main() -> None:
     arguments = parser.parse_args()
     print(
         f"{'model file':18}{'limit':>9}{'probed':>22}{'crashes':>9}{'found':>7}{'true':>6}{'error':>7}"
-        f"{'chosen':>8}{'peak':>12}"
+        f"{'wobble':>9}{'chosen':>8}{'peak':>12}"
     )
-    for path, mib in LIMITS_MIB.items():
+    for path, mib in LIMITS_MIB:
         if arguments.file and path.name not in arguments.file:
             continue
         peak, limit_bytes = peak_of(path), mib * MIB
         peak(FIRST_SIZE)  # the first trial of a process loads libraries
         found, probed, crash_count = find(peak, limit_bytes)
         true = true_boundary(peak, limit_bytes, found)
+        wobble_mib = abs(peak(found) - peak(found)) / MIB
         chosen, shares = confirmed(peak_of(path, Purpose.CONFIRM), limit_bytes, found)
         print(
             f"{path.name:18}{mib:>5} MiB{', '.join(map(str, probed)):>22}{crash_count:>9}{found:>7}{true:>6}"
-            f"{found / true - 1:>7.1%}{chosen:>8}{', '.join(f'{one:.0%}' for one in shares):>12}",
+            f"{found / true - 1:>7.1%}{wobble_mib:>5.1f} MiB{chosen:>8}"
+            f"{', '.join(f'{one:.0%}' for one in shares):>12}",
             flush=True,
         )
 
