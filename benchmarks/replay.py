@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
+from benchmarks.estimate.scores import median_of
 from benchmarks.recording import Recording, load, replay
 from catalogs.gpus import DeviceKind, load_gpus
 from catalogs.offers import load_offers
@@ -109,9 +110,9 @@ def fit_of(played: Played) -> Fit:
     )
     return Fit(
         count=len(unseen),
-        time_error_fraction=_error(times),
+        time_error_fraction=_error([(median_of(one), true) for one, true in times]),
         time_coverage_fraction=_coverage(times),
-        memory_error_fraction=_error(memory),
+        memory_error_fraction=_error([(one.expected, true) for one, true in memory]),
         memory_coverage_fraction=_coverage(memory),
     )
 
@@ -161,8 +162,8 @@ def _pairs(
     return [(one, true) for one, true in found if one is not None]
 
 
-def _error(pairs: list[Pair]) -> float | None:
-    return mean(abs(one.expected / true - 1) for one, true in pairs) if pairs else None
+def _error(pairs: list[tuple[float, float]]) -> float | None:
+    return mean(abs(one / true - 1) for one, true in pairs) if pairs else None
 
 
 def _coverage(pairs: list[Pair]) -> float | None:

@@ -15,7 +15,7 @@ from benchmarks.estimate.recorded import measurement_of
 from benchmarks.search.grid import Bench
 from catalogs.gpus import Gpu
 from planner.choice.plan import hardware_of
-from planner.estimate import Estimate
+from planner.search.limits import Run
 from planner.search.market import Market
 from planner.search.search import Search
 from planner.study.store import Study
@@ -40,8 +40,8 @@ class ReplaySearch(Search):
         )
         super().__init__(study, tuple(self.index_of), market, bench.grid.profile)
 
-    def run_cost(self, config: TrialConfig) -> Estimate | None:
-        """Of the run to the same end with this configuration's batch size; None for what was not recorded."""
+    def run(self, config: TrialConfig) -> Run | None:
+        """The run to the same end with this configuration's batch size; None for what was not recorded."""
         if config not in self.index_of:
             return None
         offer = self._bench.prices.carrier(config)
@@ -49,7 +49,8 @@ class ReplaySearch(Search):
         step = self.estimator.step_time_s(config, hardware)
         if step is None:
             return None
-        return self._bench.prices.run_usd(config, self._bench.target(self.index_of[config]), step)
+        target = self._bench.target(self.index_of[config])
+        return Run(cost=self._bench.prices.run_usd(config, target, step))
 
     def admitted(self) -> list[TrialConfig]:
         """What was measured, each once, whatever its batch size."""

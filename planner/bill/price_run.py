@@ -15,7 +15,7 @@ from planner.bill.allin import AllInBill, all_in_bill, bill_of, interrupted_term
 from planner.bill.energy import Energy, run_energy
 from planner.bill.overheads import CheckpointTimes, checkpoint_times, power_w, start_of
 from planner.bill.parameters import AllIn, Stated
-from planner.cost import training_s, with_waiting
+from planner.cost import training_s
 from planner.estimate.values import Estimate
 from planner.spot.job import Restart, Saving, SpotJob, gang_rate_per_s
 from planner.spot.outcome import SpotTimes, best_saving, mean_times, spot_outcome, spot_times
@@ -109,15 +109,6 @@ class Pricer:
         if rate is not None:
             return self._on_spot(offer, instance_count, config, steps_s, rate)
         return self._undisturbed(offer, instance_count, config, steps_s, is_spot=is_spot)
-
-    def weighed_usd(
-        self, offer: Offer, instance_count: int, config: TrialConfig, step_time_s: Estimate
-    ) -> Estimate | None:
-        """What the run alone costs, and its waiting where an hour of it has a value."""
-        run = self.price(offer, instance_count, config, step_time_s)
-        if run is None:
-            return None
-        return with_waiting(run.bill.breakdown.run_usd, run.duration_s, self.terms.target.hour_value_usd)
 
     def held_s(self, config: TrialConfig, step_time_s: Estimate) -> Estimate:
         """How long devices without a price are held for an undisturbed run."""

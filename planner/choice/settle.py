@@ -24,7 +24,7 @@ from catalogs.offers import Offer
 from planner.choice.explain import devices_of, nearest_plan
 from planner.choice.plan import Plan, Terms
 from planner.cost import SECONDS_PER_HOUR, billed_s
-from planner.estimate.lognormal import NORMAL, expected_below, log_spread, median_of
+from planner.estimate.lognormal import NORMAL, expected_below, log_spread, median_of, spreads_to
 from planner.estimate.values import Basis, Estimate
 
 TRIAL_S = 360.0
@@ -188,16 +188,11 @@ def _trial(decision: _Decision, place: Plan, terms: Terms, confidence: float) ->
 
 def _spreads_to_limit(plan: Plan, terms: Terms, confidence: float) -> float:
     """How many spreads above its median the plan leaves the budget or the deadline."""
-    bounds = [math.inf]
-    limits = (
-        (plan.total_usd, terms.target.budget_usd),
-        (plan.duration_s, terms.target.deadline_s),
+    limits = ((plan.total_usd, terms.target.budget_usd), (plan.duration_s, terms.target.deadline_s))
+    return min(
+        (spreads_to(estimate, limit, confidence) for estimate, limit in limits if limit is not None),
+        default=math.inf,
     )
-    for estimate, limit in limits:
-        spread = log_spread(estimate, confidence)
-        if limit is not None and spread > 0:
-            bounds.append(math.log(limit / median_of(estimate.expected, spread)) / spread)
-    return min(bounds)
 
 
 def _is_gpu(plan: Plan) -> bool:

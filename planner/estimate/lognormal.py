@@ -47,6 +47,14 @@ def median_of(mean: float, spread: float) -> float:
     return mean * math.exp(-(spread**2) / 2)
 
 
+def spreads_to(estimate: Estimate, limit: float, confidence: float) -> float:
+    """How many log-spreads above its median the quantity reaches ``limit``; infinite without a spread."""
+    spread = log_spread(estimate, confidence)
+    if spread <= 0:
+        return math.inf if estimate.expected <= limit else -math.inf
+    return math.log(limit / median_of(estimate.expected, spread)) / spread
+
+
 def expected_below(mean: float, spread: float, bar: float, limit: float = math.inf) -> float:
     """How far below ``bar`` the quantity is expected to lie, in its unit; where above, it counts as zero.
 

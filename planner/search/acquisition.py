@@ -3,8 +3,9 @@
 The analytic model of the estimator, refitted after every trial, gives each candidate's cost of the target
 run as a lognormal between its low and its high. Its expected improvement over the best measured configuration
 (Mockus 1978; for the lognormal the integral has a closed form) is in dollars, and so is what the trial itself
-costs. A trial pays when it is expected to save more than it costs; of those that pay, the one with the
-largest saving per dollar comes first (Snoek et al. 2012).
+costs; a run that breaks the budget or the deadline improves nothing. A trial pays when it is expected to save
+more than it costs; of those that pay, the one with the largest saving per dollar comes first (Snoek et al.
+2012).
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ FIRST_MICRO_BATCH_SIZE = 8  # small enough to fit, large enough not to time the 
 OPENING_TRIAL_COUNT = 2  # two points are a line
 SECOND_MICRO_BATCH_FACTOR = 4  # far enough from the first for a slope, near enough to fit
 GAIN_FLOOR_FRACTION = 0.005  # below half a percent of the run, a saving is within the noise of measuring it
+UNNOTICED_COUNT = (
+    20  # trials that together cost that little: between trials this cheap the price decides nothing
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,7 @@ class Candidate:
     trial_cost_usd: float | None  # None where the device has no price
     memory: Estimate | None  # peak of a worker, in bytes
     memory_bytes: int  # that the device has
+    limit: float = math.inf  # log-spreads above its median at which the run breaks the budget or the deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +65,8 @@ class Worth:
 
     @property
     def per_dollar(self) -> float:
-        """Saving over price."""
-        return self.saving / self.price if self.price > 0 else math.inf
+        """Saving over price; to it comes what no run would notice, lest the quickest trial come first."""
+        return self.saving / (self.price + self.floor / UNNOTICED_COUNT)
 
 
 def fit_probability(candidate: Candidate, confidence: float) -> float:
@@ -73,12 +78,14 @@ def fit_probability(candidate: Candidate, confidence: float) -> float:
     return NORMAL.cdf(distance / spread) if spread > 0 else float(distance >= 0)
 
 
-def expected_improvement(best: float, run_cost: Estimate, confidence: float) -> float:
-    """E[max(best - cost, 0)] for a lognormal cost, in the unit of ``best``."""
+def expected_improvement(
+    best: float, run_cost: Estimate, confidence: float, limit: float = math.inf
+) -> float:
+    """E[max(best - cost, 0)] for a lognormal cost, in the unit of ``best``; 0 beyond ``limit`` spreads."""
     spread = _spread(run_cost, confidence)
     if spread <= 0:
-        return max(best - run_cost.expected, 0.0)
-    return expected_below(run_cost.expected, spread, best)
+        return max(best - run_cost.expected, 0.0) if limit >= 0 else 0.0
+    return expected_below(run_cost.expected, spread, best, limit)
 
 
 def choose(
@@ -115,7 +122,8 @@ def most_worth(candidates: Sequence[Candidate], best: float, confidence: float) 
     worths = [
         Worth(
             candidate=one,
-            saving=expected_improvement(best, one.run_cost, confidence) * fit_probability(one, confidence),
+            saving=expected_improvement(best, one.run_cost, confidence, one.limit)
+            * fit_probability(one, confidence),
             price=one.trial_cost_usd or 0.0,
             floor=GAIN_FLOOR_FRACTION * best,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,11 +11,13 @@ from catalogs.offers import Offer
 from planner.bill.parameters import Stated
 from planner.bill.price_run import Pricer
 from planner.choice.plan import hardware_of
-from planner.cost import SECONDS_PER_HOUR, held_usd
+from planner.cost import SECONDS_PER_HOUR, held_usd, with_waiting
 from planner.estimate import Estimate, Estimator, Hardware
+from planner.estimate.lognormal import spreads_to
 from planner.estimate.memory import CUDA_CONTEXT_BYTES
 from planner.estimate.peers import Witnesses
 from planner.search.acquisition import Candidate
+from planner.search.limits import Run
 from planner.target import Target
 from trials.devices import DeviceGroup
 from trials.trial import Measurement, Purpose, TrialConfig
@@ -80,27 +83,29 @@ class Market:
         """Dollars for holding devices of a type at hand; None where they have no price."""
         return held_usd(held_s, device_count, self.usd_per_hour.get(gpu))
 
-    def run_cost(self, config: TrialConfig, estimator: Estimator, pricer: Pricer) -> Estimate | None:
-        """Of the target run on the best offer that carries the configuration.
+    def run(self, config: TrialConfig, estimator: Estimator, pricer: Pricer) -> Run | None:
+        """The target run on the best offer that carries the configuration.
 
-        Dollars, with the waiting where an hour of it has a value; device hours when none of the GPU types at
-        hand has an offer; None when only this one lacks an offer, or nothing can be said.
+        In dollars, with the waiting where an hour of it has a value; in device hours when none of the GPU
+        types at hand has an offer; None when only this one lacks an offer, or nothing can be said.
         """
         carriers = [offer for offer in self.offers if self._carries(offer, config)]
-        found = [self._offer_cost(offer, config, estimator, pricer) for offer in carriers]
-        costs = [one for one in found if one is not None]
-        if costs:
-            return min(costs, key=lambda one: one.expected)
+        found = [self._run_on(offer, config, estimator, pricer) for offer in carriers]
+        runs = [one for one in found if one is not None]
+        if runs:
+            return min(runs, key=lambda one: one.order(self.confidence))
         step = estimator.step_time_s(config, self.hardware_at_hand(config))
         if self.is_priced or step is None:
             return None
-        return pricer.held_s(config, step).scaled(self.device_count(config) / SECONDS_PER_HOUR)
+        held_s = pricer.held_s(config, step)
+        device_hours = held_s.scaled(self.device_count(config) / SECONDS_PER_HOUR)
+        return Run(cost=device_hours, limit=self._limit((held_s, self.target.deadline_s)))
 
     def candidate(
         self,
         config: TrialConfig,
         estimator: Estimator,
-        run_cost: Estimate | None,
+        run: Run | None,
         trial_cost_usd: float | None,
     ) -> Candidate | None:
         """What is believed of a configuration; None where its devices are not there."""
@@ -109,7 +114,8 @@ class Market:
             return None
         return Candidate(
             config=config,
-            run_cost=run_cost,
+            run_cost=None if run is None else run.cost,
+            limit=math.inf if run is None else run.limit,
             trial_cost_usd=trial_cost_usd,
             memory=estimator.peak_memory_bytes(config, self.hardware_at_hand(config)),
             memory_bytes=self.memory_bytes(group, config),
@@ -124,13 +130,25 @@ class Market:
             return False
         return self._is_cpu(config) or offer.gpu_count * config.node_count >= config.gpu_count
 
-    def _offer_cost(
-        self, offer: Offer, config: TrialConfig, estimator: Estimator, pricer: Pricer
-    ) -> Estimate | None:
+    def _run_on(self, offer: Offer, config: TrialConfig, estimator: Estimator, pricer: Pricer) -> Run | None:
         step = estimator.step_time_s(config, hardware_of(offer, self.gpus[offer.gpu], config.node_count))
         if step is None:
             return None
-        return pricer.weighed_usd(offer, config.node_count, config, step)
+        run = pricer.price(offer, config.node_count, config, step)
+        if run is None:
+            return None
+        cost_usd, target = run.bill.breakdown.run_usd, self.target
+        return Run(
+            cost=with_waiting(cost_usd, run.duration_s, target.hour_value_usd),
+            limit=self._limit((cost_usd, target.budget_usd), (run.duration_s, target.deadline_s)),
+        )
+
+    def _limit(self, *limits: tuple[Estimate, float | None]) -> float:
+        """Spreads above the median at which the first of the limits is broken."""
+        reached = (
+            spreads_to(estimate, limit, self.confidence) for estimate, limit in limits if limit is not None
+        )
+        return min(reached, default=math.inf)
 
 
 def expected_trial_s(

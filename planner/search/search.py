@@ -25,6 +25,7 @@ from planner.estimate.loading import loading_variants
 from planner.estimate.lognormal import log_spread, median_of
 from planner.search.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose, fit_probability
 from planner.search.approach import SAFE_PROBABILITY, approach
+from planner.search.limits import Run, weighed
 from planner.search.market import Market, expected_trial_s
 from planner.search.second_look import is_to_be_confirmed, is_to_be_repeated, simplest_of
 from planner.search.stopping import why_none
@@ -176,23 +177,26 @@ class Search:
 
     def why_no_more(self) -> str:
         """Why ask() gave None, in words."""
-        left = self.candidates()
-        if not left:
-            return "every configuration has been tried"
-        _, best_cost = self.best()
-        return why_none(left, best_cost, self._market.confidence, is_opening=len(self._trials) == 1)
+        confidence, (_, best) = self._market.confidence, self._best()
+        left, bar = weighed(self.candidates(), best, confidence)
+        why = why_none(left, bar, confidence, is_opening=len(self._trials) == 1)
+        if best is None or best.keeps_limits(confidence):
+            return why
+        return f"no trial so far keeps the budget and the deadline; {why}"
 
     def best(self) -> tuple[TrialConfig | None, Estimate | None]:
-        """The measured configuration with the cheapest target run, and that cost."""
-        costs = [
-            (cost.expected, index, config, cost)
-            for index, config in enumerate(self.admitted())
-            if (cost := self.run_cost(config)) is not None
-        ]
-        if not costs:
+        """The measured configuration with the cheapest target run within the limits, and that cost.
+
+        Where none is within them, the one that is nearest to it.
+        """
+        config, run = self._best()
+        return config, None if run is None else run.cost
+
+    def _best(self) -> tuple[TrialConfig, Run] | tuple[None, None]:
+        runs = [(one, run) for one in self.admitted() if (run := self.run(one)) is not None]
+        if not runs:
             return None, None
-        _, _, config, cost = min(costs, key=lambda row: row[:2])
-        return config, cost
+        return min(runs, key=lambda one: one[1].order(self._market.confidence))
 
     def drop(self, proposal: Proposal) -> None:
         """Nothing was tried: the configuration stays untried."""
@@ -239,8 +243,13 @@ class Search:
         return expected_trial_s(config, purpose, step_s, seen)
 
     def run_cost(self, config: TrialConfig) -> Estimate | None:
-        """Of the target run; see `Market.run_cost`."""
-        return self._market.run_cost(config, self.estimator, self.pricer)
+        """Of the target run."""
+        run = self.run(config)
+        return None if run is None else run.cost
+
+    def run(self, config: TrialConfig) -> Run | None:
+        """The target run; see `Market.run`."""
+        return self._market.run(config, self.estimator, self.pricer)
 
     @property
     def _outcomes(self) -> list[Outcome]:
@@ -272,11 +281,11 @@ class Search:
         tried = list(dict.fromkeys(one.config for one in self._outcomes))
         if busy and len(tried) < OPENING_TRIAL_COUNT:
             return None  # what is worth trying elsewhere is predicted from these
-        candidates = [one for one in self.candidates(busy) if _is_affordable(one, usd_left)]
-        _, best_cost = self.best()
-        best = best_cost.expected if best_cost is not None else None
+        affordable = [one for one in self.candidates(busy) if _is_affordable(one, usd_left)]
+        _, best = self._best()
+        candidates, bar = weighed(affordable, best, self._market.confidence)
         while True:
-            choice = choose(candidates, best, self._market.confidence, tried)
+            choice = choose(candidates, bar, self._market.confidence, tried)
             if choice is None:
                 return None
             config = choice.config
@@ -388,7 +397,7 @@ class Search:
 
     def _candidate(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Candidate | None:
         cost_usd = self.trial_cost_usd(config, self.expected_trial_s(config, purpose))
-        return self._market.candidate(config, self.estimator, self.run_cost(config), cost_usd)
+        return self._market.candidate(config, self.estimator, self.run(config), cost_usd)
 
 
 def distributions(gpus: Mapping[str, Gpu]) -> dict[str, BaseDistribution]:

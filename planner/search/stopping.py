@@ -4,40 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.estimate import Estimate
 from planner.search.acquisition import Candidate, Worth, most_worth, worth_of_searching
 
 _CENT_USD = 0.01
 
 
-def why_none(
-    left: Sequence[Candidate], best_cost: Estimate | None, confidence: float, *, is_opening: bool
-) -> str:
+def why_none(left: Sequence[Candidate], best: float | None, confidence: float, *, is_opening: bool) -> str:
     """Why `acquisition.choose` chose none of ``left``.
 
     Args:
         left: what could still be tried, whether the sweep's own budget can pay for it or not.
-        best_cost: of the target run with the best measured configuration; None when nothing was measured.
+        best: cost of the target run that savings are counted from; None when nothing was measured.
         confidence: of the intervals of ``left``.
         is_opening: one trial was made, and the second of the opening was next.
     """
     if not left:
         return "every configuration has been tried"
-    if best_cost is None:
+    if best is None:
         return "no configuration that is left can be paid for"
-    most = worth_of_searching(left, best_cost.expected) if is_opening else None
+    most = worth_of_searching(left, best) if is_opening else None
     if most is not None and not most.pays:
         return (
             f"do not search, run this: trials could save {_usd(most.saving)} at most and one costs "
             f"{_usd(most.price)}"
         )
-    return _why(most_worth(left, best_cost.expected, confidence), len(left), best_cost)
+    return _why(most_worth(left, best, confidence), len(left), best)
 
 
-def _why(worth: Worth | None, count: int, best_cost: Estimate) -> str:
+def _why(worth: Worth | None, count: int, best: float) -> str:
     if worth is None:
         return f"nothing can be said of the {count} untried configurations"
-    share = f"{worth.saving / best_cost.expected:.1%} of the target run"
+    share = f"{worth.saving / best:.1%} of the target run"
     if worth.candidate.trial_cost_usd is None:
         return f"the best of {count} further trials would save {share} in expectation, which is within noise"
     told = (

@@ -13,6 +13,7 @@ import pytest
 
 from planner.choice.guard import guards, reference_of
 from planner.choice.space import configs_for, worker_counts
+from planner.cost import with_waiting
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
 from planner.search.market import Market
@@ -117,14 +118,19 @@ class Bench:
 
     def best_possible_usd(self) -> float:
         search = Search(self.study(), self.configs(), self.market(), make_profile())
-        costs = [
-            search.pricer.weighed_usd(offer, 1, config, exact(self.gpu.step_s(config)))
+        runs = [
+            search.pricer.price(offer, 1, config, exact(self.gpu.step_s(config)))
             for config in self.configs()
             if self.gpu.peak_bytes(config) <= self.gpu.memory_bytes
             for offer in self.offers
             if offer.gpu_count >= config.gpu_count
         ]
-        return min(cost.expected for cost in costs if cost is not None)
+        value_usd = self.target.hour_value_usd
+        return min(
+            with_waiting(one.bill.breakdown.run_usd, one.duration_s, value_usd).expected
+            for one in runs
+            if one is not None
+        )
 
     @property
     def ended(self) -> list[TrialEnded]:
@@ -161,6 +167,25 @@ def test_the_value_of_an_hour_sends_the_search_to_faster_configurations(bench: B
     assert cost is not None
     assert fastest.gpu_count == 2
     assert cost.expected == pytest.approx(bench.best_possible_usd(), rel=0.02)
+
+
+def test_a_deadline_that_one_gpu_misses_sends_the_search_to_two(bench: Bench) -> None:
+    deadline_s = 9 * 3600.0
+    bench.target = replace(bench.target, deadline_s=deadline_s)
+    bench.sweep().run(bench.gpu.run_trial)
+    best = bench.ended[-1].best
+    assert best is not None
+    assert best.gpu_count == 2
+    one_gpu_s = min(bench.gpu.step_s(one) for one in bench.configs() if one.gpu_count == 1)
+    steps = bench.target.step_count
+    assert bench.gpu.step_s(best) * steps < deadline_s < one_gpu_s * steps
+
+
+def test_a_deadline_that_nothing_meets_leaves_the_search_for_the_cheapest(bench: Bench) -> None:
+    bench.target = replace(bench.target, deadline_s=600.0)
+    reason = bench.sweep().run(bench.gpu.run_trial)
+    assert reason.startswith("no trial so far keeps the budget and the deadline; ")
+    assert any(one.precision is Precision.BF16 for one in bench.gpu.seen)
 
 
 def test_no_configuration_is_tried_twice_within_and_across_sweeps(bench: Bench) -> None:

@@ -128,6 +128,15 @@ def test_then_the_largest_saving_per_dollar_wins() -> None:
     assert choice.expected_saving == pytest.approx(40, abs=1)
 
 
+def test_a_price_that_the_run_would_not_notice_makes_no_difference() -> None:
+    tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
+    little = candidate(make_config(precision=Precision.BF16), lognormal(95, 0.02), 0.001)
+    much = candidate(make_config(precision=Precision.FP16), lognormal(60, 0.02), 0.005)
+    choice = choose([little, much], 100.0, CONFIDENCE, tried)
+    assert choice is not None
+    assert choice.config == much.config
+
+
 def test_it_stops_when_no_trial_is_worth_its_price() -> None:
     tried = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
     left = [candidate(make_config(precision=Precision.BF16), lognormal(99.0, 0.05), 50.0)]

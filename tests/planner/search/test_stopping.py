@@ -1,10 +1,9 @@
-from planner.estimate import Estimate
 from planner.search.acquisition import Candidate
 from planner.search.stopping import why_none
 from tests.builders import GIB, make_config, make_estimate
 
 CONFIDENCE = 0.9
-BEST = make_estimate(0.40)
+BEST = 0.40
 
 
 def left(expected: float, trial_cost_usd: float | None = 0.05, count: int = 2) -> list[Candidate]:
@@ -20,7 +19,7 @@ def left(expected: float, trial_cost_usd: float | None = 0.05, count: int = 2) -
     ]
 
 
-def why(candidates: list[Candidate], best: Estimate | None = BEST, *, is_opening: bool = False) -> str:
+def why(candidates: list[Candidate], best: float | None = BEST, *, is_opening: bool = False) -> str:
     return why_none(candidates, best, CONFIDENCE, is_opening=is_opening)
 
 
@@ -43,10 +42,10 @@ def test_a_saving_that_pays_but_is_within_noise_is_said_to_be() -> None:
 
 
 def test_a_tiny_target_is_not_searched_for() -> None:
-    assert why(left(0.10), make_estimate(0.10), is_opening=True) == (
+    assert why(left(0.10), 0.10, is_opening=True) == (
         "do not search, run this: trials could save $0.03 at most and one costs $0.05"
     )
-    assert "do not search" not in why(left(10.0), make_estimate(10.0), is_opening=True)
+    assert "do not search" not in why(left(10.0), 10.0, is_opening=True)
 
 
 def test_what_cannot_be_priced_is_told_as_a_share() -> None:
