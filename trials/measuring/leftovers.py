@@ -30,16 +30,18 @@ def leftovers_ender() -> Callable[[], str]:
 
 
 def _compiler_threads() -> set[threading.Thread]:
-    """What torch.compile keeps for its next compilation: a pool, and on CUDA the readers of its processes."""
-    own = {
-        one
-        for one in threading.enumerate()
-        if str(getattr(getattr(one, "_target", None), "__module__", "")).startswith("torch._inductor")
-    }
+    """What torch.compile keeps: a pool, its progress bar's watch, on CUDA the readers of its processes."""
+    own = {one for one in threading.enumerate() if _home(one).startswith(("torch._inductor", "tqdm."))}
     compiler = sys.modules.get("torch._inductor.async_compile")
     if compiler is not None and compiler.AsyncCompile.pool.cache_info().currsize:
         own |= compiler.AsyncCompile.pool()._threads
     return own
+
+
+def _home(thread: threading.Thread) -> str:
+    """The module of what it runs."""
+    target = getattr(thread, "_target", None)
+    return str(getattr(type(thread) if target is None else target, "__module__", ""))
 
 
 def _left_running(names: list[str]) -> str:
