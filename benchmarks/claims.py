@@ -147,19 +147,22 @@ def main() -> None:
     for claim in claims_for(given.device):
         if given.only not in f"{claim.said}: {claim.what}":
             continue
-        if time.monotonic() > ends_s:
-            print(f"| {claim.said:45} | {claim.what:38} | not run: --max-minutes is over | |")
+        found = ratios(claim, given.device, given.rounds, ends_s)
+        if len(found) <= 1:
+            print(f"| {claim.said:45} | {claim.what:38} | not run: --max-minutes is over | |", flush=True)
             continue
-        middle, low, high = interval(ratios(claim, given.device, given.rounds, ends_s))
+        middle, low, high = interval(found)
         print(f"| {claim.said:45} | {claim.what:38} | {middle:6.3f} | {low:6.3f} - {high:5.3f} |", flush=True)
 
 
 def ratios(claim: Claim, device: str, rounds: int, ends_s: float) -> list[float]:
-    """One for each round, at least two."""
+    """One for each round that was begun in time."""
     found: list[float] = []
+    if time.monotonic() > ends_s:
+        return found
     trial(claim.of, device)  # what a first trial loads and initialises is nobody's memory or time
     for turn in range(rounds):
-        if len(found) >= 2 and time.monotonic() > ends_s:
+        if time.monotonic() > ends_s:
             break
         sides = [lambda: claim.value(trial(claim.of, device)), lambda: claim.value(trial(claim.to, device))]
         if turn % 2:
