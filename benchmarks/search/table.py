@@ -10,7 +10,7 @@ from statistics import mean, median
 
 FEW_TRIALS = 8
 CLOSE, NEAR = 0.02, 0.05
-FIRST_UNSEEN_SEED = 4  # the rules of the search were chosen on those before
+FIRST_UNSEEN_SEED = 8  # the rules of the search were chosen on those before
 MONEY = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the best run's cost
 COLOURS = {
     "ours": "#0b6e4f",

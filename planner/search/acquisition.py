@@ -22,9 +22,7 @@ FIRST_MICRO_BATCH_SIZE = 8  # small enough to fit, large enough not to time the 
 OPENING_TRIAL_COUNT = 2  # two points are a line
 SECOND_MICRO_BATCH_FACTOR = 4  # far enough from the first for a slope, near enough to fit
 GAIN_FLOOR_FRACTION = 0.005  # below half a percent of the run, a saving is within the noise of measuring it
-UNNOTICED_COUNT = (
-    20  # trials that together cost that little: between trials this cheap the price decides nothing
-)
+UNNOTICED_COUNT = 20  # trials that together cost that little: among them the price orders nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
