@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from planner.spot.interval import best_interval_s, daly_interval_s, young_interval_s
@@ -53,6 +53,7 @@ def test_nothing_to_fear_means_one_save_at_the_end() -> None:
 
 @given(notice=st.floats(0, 0.99), rate=st.floats(1e-4, 50), save_s=st.floats(0, 1000))
 def test_the_more_notices_save_the_longer_the_interval(notice: float, rate: float, save_s: float) -> None:
+    assume(save_s < 2 * 3600 / rate)  # from there on Daly's formula jumps by an eighth
     with_notice = best_interval_s(job(notice=notice, rate_per_hour=rate, save_s=save_s))
     assert with_notice >= best_interval_s(job(rate_per_hour=rate, save_s=save_s)) * (1 - 1e-9)
     assert 0 < with_notice <= 20 * 3600.0
