@@ -1,11 +1,12 @@
 """The story of a sweep: ask which trial is worth its price, run it, save it, tell the study, repeat.
 
-Each type of device has one trial at a time; different types run side by side, so that none waits for another.
+Trials run side by side where who runs them has room, on different types of device and on different nodes.
 No printing and no parsing here: what happens is handed to ``watch`` as values.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,9 @@ from queue import SimpleQueue
 
 from planner.errors import PlannerError
 from planner.estimate import Estimate
-from planner.search.acquisition import Choice
+from planner.search.acquisition import OPENING_TRIAL_COUNT, Choice
+from planner.search.flights import Flights, HasRoom, one_of_each_type
+from planner.search.meter import Meter
 from planner.search.search import Left, Proposal, Search
 from planner.study.saved import spent_on
 from planner.study.store import Study
@@ -90,42 +93,12 @@ class _Flight:
 
     number: int
     proposal: Proposal
-    begun_s: float
     outcome: Outcome | None = None
     error: BaseException | None = None
 
     @property
     def config(self) -> TrialConfig:
         return self.proposal.choice.config
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Meter:
-    """Bills devices for as long as they are held: also between trials, and when a trial uses only some.
-
-    Who runs trials says what it holds; of what holds nothing between trials each trial's own devices are
-    billed.
-    """
-
-    held: Callable[[], Mapping[str, int]]  # devices by GPU type
-    clock: Callable[[], float]
-    _billed_until_s: dict[str, float] = field(default_factory=dict)
-
-    def begin(self, gpu: str) -> None:
-        """A trial starts on a type; what is held already runs on."""
-        self._billed_until_s.setdefault(gpu, self.clock())
-
-    def read(self, gpu: str, least_s: float, least_count: int) -> tuple[float, int]:
-        """Seconds since the last reading, and devices held; a type that is given back is read no more."""
-        now_s, count = self.clock(), self.held().get(gpu, 0)
-        held_s = max(least_s, now_s - self._billed_until_s.pop(gpu, now_s))
-        if count:
-            self._billed_until_s[gpu] = now_s
-        return held_s, max(count, least_count)
-
-    def idle(self, busy: Mapping[str, object]) -> list[str]:
-        """Types that are held and do nothing."""
-        return [gpu for gpu in self._billed_until_s if gpu not in busy]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,15 +113,16 @@ class Sweep:
     clock: Callable[[], float] = time.monotonic
     held: Callable[[], Mapping[str, int]] = dict  # devices that the runner holds, by GPU type
     held_from_s: Mapping[str, float] = field(default_factory=dict)  # of what is held already, by the clock
+    has_room: HasRoom = one_of_each_type
     look_around: Callable[[], None] = lambda: None  # before each trial: devices may have come or gone
     start: Callable[[Callable[[], None]], None] = in_thread  # tests run each trial at once
-    _flights: dict[str, _Flight] = field(default_factory=dict)  # by GPU type
+    _flights: dict[int, _Flight] = field(default_factory=dict)  # by number
     _landed: SimpleQueue[_Flight] = field(default_factory=SimpleQueue)
 
     def run(self, run_trial: RunTrial) -> str:
         """Try until nothing pays, a limit is reached or the user stops it. Returns the reason, in words."""
         started_s = self.clock()
-        meter = _Meter(held=self.held, clock=self.clock, _billed_until_s=dict(self.held_from_s))
+        meter = Meter(held=self.held, clock=self.clock, held_from_s=self.held_from_s)
         number = 0
         busy: PlannerError | None = None
         while True:
@@ -160,7 +134,7 @@ class Sweep:
                     trial_count=self.limits.max_trials - number,
                     s=self.limits.max_s - (self.clock() - started_s),
                 )
-                proposal = self.search.ask(left, self._flights)
+                proposal = self.search.ask(left, self._under_way())
                 if proposal is not None:
                     number += 1
                     self._launch(number, proposal, run_trial, meter)
@@ -168,7 +142,7 @@ class Sweep:
             if not self._flights:
                 break
             flight = self._landed.get()
-            del self._flights[flight.config.gpu]
+            del self._flights[flight.number]
             busy = self._told(flight, meter, self.clock() - started_s) or busy
         if busy is not None:
             raise busy
@@ -176,7 +150,7 @@ class Sweep:
         self.study.remember_end(reason)
         return reason
 
-    def _launch(self, number: int, proposal: Proposal, run_trial: RunTrial, meter: _Meter) -> None:
+    def _launch(self, number: int, proposal: Proposal, run_trial: RunTrial, meter: Meter) -> None:
         config, purpose = proposal.choice.config, proposal.purpose
         self.watch(
             TrialStarted(
@@ -187,9 +161,9 @@ class Sweep:
                 is_priced=self.search.market.is_priced,
             )
         )
-        meter.begin(config.gpu)
-        flight = _Flight(number=number, proposal=proposal, begun_s=self.clock())
-        self._flights[config.gpu] = flight
+        meter.begin(number, config.gpu, self.search.market.device_count(config))
+        flight = _Flight(number=number, proposal=proposal)
+        self._flights[number] = flight
 
         def work() -> None:
             try:
@@ -200,29 +174,31 @@ class Sweep:
 
         self.start(work)
 
-    def _told(self, flight: _Flight, meter: _Meter, elapsed_s: float) -> PlannerError | None:
-        """Save and tell what came of a trial. Where devices were busy nothing was tried: what to raise."""
+    def _told(self, flight: _Flight, meter: Meter, elapsed_s: float) -> PlannerError | None:
+        """Save and tell what came of a trial.
+
+        Where devices were busy nothing was tried: what to raise, unless others of the type go on.
+        """
         if flight.error is not None:
             raise flight.error
         outcome = flight.outcome
         assert outcome is not None
         if isinstance(outcome, Failure) and outcome.kind is FailureKind.BUSY:
             self.search.drop(flight.proposal)
+            meter.drop(flight.number)
+            if any(one.config.gpu == flight.config.gpu for one in self._flights.values()):
+                return None
             return PlannerError(f"{outcome.reason}; sweep again later, or with a longer --wait")
         cost_usd = self._bill(flight, outcome, meter)
         outcome = self.search.tell(flight.proposal, outcome, cost_usd)
         self.watch(self._ended(flight.number, outcome, elapsed_s))
         return None
 
-    def _bill(self, flight: _Flight, outcome: Outcome, meter: _Meter) -> float | None:
+    def _bill(self, flight: _Flight, outcome: Outcome, meter: Meter) -> float | None:
         """Dollars of a trial: for its own devices, and for those that were held idle meanwhile."""
-        market, config = self.search.market, flight.config
-        own_s = max(outcome.trial_s, self.clock() - flight.begun_s)
-        held_s, count = meter.read(config.gpu, own_s, market.device_count(config))
-        bills = [market.held_usd(config.gpu, held_s, count)]
-        idle = [gpu for gpu in meter.idle(self._flights) if gpu != config.gpu]
-        bills += [market.held_usd(gpu, *meter.read(gpu, 0.0, 0)) for gpu in idle]
-        known = [one for one in bills if one is not None]
+        bill = meter.end(flight.number, outcome.trial_s)
+        costs = [self.search.market.held_usd(gpu, device_s, 1) for gpu, device_s in bill.items()]
+        known = [one for one in costs if one is not None]
         return sum(known) if known else None
 
     def expected(self) -> Expected:
@@ -231,7 +207,10 @@ class Sweep:
         trial_count = min(self.limits.max_trials, EXPECTED_TRIAL_COUNT, len(candidates))
         times_s = sorted(self.search.expected_trial_s(one.config) for one in candidates)
         typical_s = times_s[len(times_s) // 2] if times_s else 0.0
-        wall_s = min(trial_count * typical_s, self.limits.max_s)
+        side_by_side = max((len(one.nodes) for one in self.search.market.groups), default=1)
+        round_count = min(trial_count, OPENING_TRIAL_COUNT)
+        round_count += math.ceil((trial_count - round_count) / side_by_side)
+        wall_s = min(round_count * typical_s, self.limits.max_s)
         costs = [self.search.trial_cost_usd(one.config, typical_s) for one in candidates]
         known = sorted(one for one in costs if one is not None)
         cost_usd = known[len(known) // 2] * trial_count if known else None
@@ -250,6 +229,14 @@ class Sweep:
         if left_usd is not None and left_usd <= 0:
             return f"the sweep's own budget of ${self.limits.max_usd:.2f} is spent"
         return None
+
+    def _under_way(self) -> Flights:
+        flights = self._flights.values()
+        return Flights(
+            configs=tuple(one.config for one in flights),
+            has_room=self.has_room,
+            are_last=any(one.proposal.purpose in (Purpose.GUARD, Purpose.CONFIRM) for one in flights),
+        )
 
     def _usd_left(self) -> float | None:
         if self.limits.max_usd is None:

@@ -75,6 +75,7 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
                     stop=stop,
                     held=runner.held,
                     held_from_s=runner.held_from_s(),
+                    has_room=runner.has_room,
                     look_around=lookout,
                 )
                 say(announce(sweep.expected(), limits))

@@ -25,6 +25,7 @@ from planner.estimate.loading import loading_variants
 from planner.estimate.lognormal import log_spread, median_of
 from planner.search.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose, fit_probability
 from planner.search.approach import SAFE_PROBABILITY, approach
+from planner.search.flights import Flights
 from planner.search.limits import Run, weighed
 from planner.search.market import Market, expected_trial_s
 from planner.search.second_look import is_to_be_confirmed, is_to_be_repeated, simplest_of
@@ -47,7 +48,7 @@ from trials.warm.extras_due import shows_noise
 
 REPEATS_OF_LOST_TRIAL = 1
 CONFIRMATION_FRACTION = 0.05  # of the target run, which a confirmation may cost
-
+NONE_IN_FLIGHT = Flights()
 
 _Wanted = tuple[Choice, Candidate, Purpose]
 
@@ -147,23 +148,28 @@ class Search:
         self._trials = self._study.trials()
         return sum(outcome is None for _, outcome in leftovers)
 
-    def ask(self, left: Left | None = None, busy: Collection[str] = ()) -> Proposal | None:
+    def ask(self, left: Left | None = None, flights: Flights = NONE_IN_FLIGHT) -> Proposal | None:
         """The next trial, or None when no trial that ``left`` can pay for is worth its price.
 
         The winner's guard comes last, but while there is still room for it: nobody is to be told to train
-        with arithmetic that nobody has seen to train because the minutes were up.
+        with arithmetic that nobody has seen to train because the minutes were up. It and the confirmation
+        wait until all results are in, and nothing begins beside them.
 
         Args:
             left: what the sweep may still take.
-            busy: GPU types on which a trial is under way.
+            flights: trials under way. What is worth most but has no room beside them waits for it, and
+                nothing else is begun on its type of device meanwhile.
         """
+        if flights.are_last:
+            return None
         left = left or Left()
-        wanted = self._repeat(left.usd, busy) or self._chosen(left.usd, busy)
+        waiting: set[str] = set()  # types of device
+        wanted = self._repeat(left.usd, flights, waiting) or self._chosen(left.usd, flights, waiting)
         guard = self._guard(left.usd) if wanted is None or left != Left() else None
         if guard is not None and (wanted is None or self._is_last_chance(guard, wanted, left)):
-            wanted = None if busy else guard
-        elif wanted is None:
-            wanted = self._noise(left.usd, busy) or self._confirmation(left.usd, busy)
+            wanted = None if flights.configs else guard
+        elif wanted is None and not flights.configs:
+            wanted = self._noise(left.usd) or self._confirmation(left.usd)
         if wanted is None:
             return None
         choice, candidate, purpose = wanted
@@ -211,7 +217,7 @@ class Search:
         self._study.close(proposal.optuna_trial.number, outcome, self._value(outcome))
         return outcome
 
-    def candidates(self, busy: Collection[str] = ()) -> tuple[Candidate, ...]:
+    def candidates(self, but: Collection[TrialConfig] = ()) -> tuple[Candidate, ...]:
         """What has not been tried and no failure speaks against, with what is believed of it."""
         outcomes = self._outcomes
         tried = Counter(one.config for one in outcomes)
@@ -221,7 +227,7 @@ class Search:
         found = [
             self._candidate(one)
             for one in (*self._configs, *loading_variants(outcomes, self._profile))
-            if one.gpu not in busy
+            if one not in but
             and tried[one] == min(lost[one], REPEATS_OF_LOST_TRIAL)
             and one not in elsewhere
             and not ruled_out.has(one)
@@ -264,26 +270,34 @@ class Search:
             one for one in dict.fromkeys(measured) if one.global_batch_size == size and not ruled_out.has(one)
         ]
 
-    def _repeat(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
+    def _repeat(self, usd_left: float | None, flights: Flights, waiting: set[str]) -> _Wanted | None:
         """A trial that was disturbed, once more, if it may be the best."""
         _, best_cost = self.best()
         for config in self.admitted():
             cost = self.run_cost(config)
-            if config.gpu in busy or cost is None or best_cost is None or cost.low > best_cost.high:
+            if config in flights.configs or cost is None or best_cost is None or cost.low > best_cost.high:
                 continue
             why = is_to_be_repeated(config, self._outcomes)
-            if why:
+            if why and not flights.have_room_for(config):
+                waiting.add(config.gpu)
+            elif why:
                 return self._wanted(config, why, Purpose.SEARCH, usd_left)
         return None
 
-    def _chosen(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
+    def _chosen(self, usd_left: float | None, flights: Flights, waiting: set[str]) -> _Wanted | None:
         """The trial that is expected to save most, approached from below where it may not fit."""
         tried = list(dict.fromkeys(one.config for one in self._outcomes))
-        if busy and len(tried) < OPENING_TRIAL_COUNT:
-            return None  # what is worth trying elsewhere is predicted from these
-        affordable = [one for one in self.candidates(busy) if _is_affordable(one, usd_left)]
+        if flights.configs and len(tried) < OPENING_TRIAL_COUNT:
+            return None  # what is worth trying beside them is predicted from these
+        untried = [
+            one
+            for one in self.candidates(flights.configs)
+            if _is_affordable(one, usd_left)
+            and one.config.gpu not in waiting
+            and not flights.tell_of(one.config)
+        ]
         _, best = self._best()
-        candidates, bar = weighed(affordable, best, self._market.confidence)
+        candidates, bar = weighed(untried, best, self._market.confidence)
         while True:
             choice = choose(candidates, bar, self._market.confidence, tried)
             if choice is None:
@@ -291,17 +305,20 @@ class Search:
             config = choice.config
             wanted = next(one for one in candidates if one.config == config)
             step = approach(wanted, candidates, self._outcomes, self._market.confidence)
-            if step is not None and step.config == config:
+            if step is None:
+                candidates = [one for one in candidates if not _is_at_least(one.config, config)]
+            elif not flights.have_room_for(step.config):
+                candidates = [one for one in candidates if one.config.gpu != config.gpu]
+            elif step.config == config:
                 return choice, wanted, Purpose.SEARCH
-            if step is not None:
+            else:
                 why = f"on the way to micro batch {config.micro_batch_size}, which may not fit"
                 return self._wanted(step.config, why, step.purpose, usd_left)
-            candidates = [one for one in candidates if not _is_at_least(one.config, config)]
 
-    def _noise(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
+    def _noise(self, usd_left: float | None) -> _Wanted | None:
         """A trial for the gradient noise, where the study lacks it and no trial of this sweep could tell."""
         measured = [one for one in self._outcomes if isinstance(one, Measurement)]
-        if not self._extras.is_noise_measured or busy or any(self._has_noise(one) for one in measured):
+        if not self._extras.is_noise_measured or any(self._has_noise(one) for one in measured):
             return None
         if any(shows_noise(one.outcome.config) for one in self._trials[self._known_count :]):
             return None
@@ -352,10 +369,10 @@ class Search:
             and not rule_out(self._outcomes).has(config)
         )
 
-    def _confirmation(self, usd_left: float | None, busy: Collection[str]) -> _Wanted | None:
-        """The winner in full, where its measurement leaves something open and all results are in."""
+    def _confirmation(self, usd_left: float | None) -> _Wanted | None:
+        """The winner in full, where its measurement leaves something open."""
         best, best_cost = self.best()
-        if best is None or best_cost is None or busy:
+        if best is None or best_cost is None:
             return None
         steps = {
             one: step

@@ -98,6 +98,7 @@ def test_nodes_that_join_and_leave_are_used_and_survived(cluster: Cluster, tmp_p
                 limits=Limits(max_trials=100, max_s=240.0, max_usd=None),
                 watch=watch,
                 held=runner.held,
+                has_room=runner.has_room,
                 look_around=Lookout(find=find, search=search, runner=runner),
             )
             sweep.run(runner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,10 +12,12 @@ import optuna
 import pytest
 
 from planner.choice.guard import guards, reference_of
+from planner.choice.rule_out import technique_of
 from planner.choice.space import configs_for, worker_counts
 from planner.cost import with_waiting
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
+from planner.search.flights import Flights
 from planner.search.market import Market
 from planner.search.search import Search, distributions, params_of
 from planner.study.store import Study, open_study
@@ -91,7 +93,9 @@ class Bench:
             config
             for one in self.groups
             for count in worker_counts(self.gpus[one.gpu], one.worker_count_max, self.target)
-            for config in configs_for(self.target, self.gpus[one.gpu], count, 1, self.profile)
+            for config in configs_for(
+                self.target, self.gpus[one.gpu], count, one.node_count_for(count), self.profile
+            )
         )
 
     def market(self) -> Market:
@@ -410,6 +414,69 @@ def test_types_of_devices_run_side_by_side_and_one_type_never_twice(bench: Bench
 
     mixed(bench).sweep(replace(UNLIMITED, max_trials=6), start=in_thread).run(run_trial)
     assert len(set(bench.gpu.seen)) == 6
+
+
+def two_nodes(bench: Bench) -> Bench:
+    """Two of one GPU each; the run is urgent, so that trials on both at once pay."""
+    first = group(gpu_count=1)
+    nodes = (first.nodes[0], replace(first.nodes[0], node_id="other"))
+    bench.groups = (replace(first, nodes=nodes),)
+    bench.target = replace(bench.target, hour_value_usd=1000.0)
+    return bench
+
+
+def has_room_on_two(config: TrialConfig, in_flight: Sequence[TrialConfig]) -> bool:
+    return sum(one.node_count for one in (config, *in_flight)) <= 2
+
+
+def test_nodes_of_one_type_run_side_by_side_and_a_trial_of_both_has_them_to_itself(bench: Bench) -> None:
+    both, lock = threading.Barrier(2), threading.Lock()
+    under_way: list[TrialConfig] = []
+    narrow_count = 0
+
+    def run_trial(config: TrialConfig, purpose: Purpose):
+        nonlocal narrow_count
+        with lock:
+            under_way.append(config)
+            assert len(set(under_way)) == len(under_way)
+            assert sum(one.node_count for one in under_way) <= 2
+            narrow_count += config.node_count == 1 and len(bench.gpu.seen) >= 2
+            waits = config.node_count == 1 and purpose is Purpose.SEARCH and narrow_count in {1, 2}
+            outcome = bench.gpu.run_trial(config, purpose)
+        if waits and len(bench.gpu.seen) > 2:
+            both.wait(timeout=60)  # passes only when a trial is under way on the other node too
+        with lock:
+            under_way.remove(config)
+        return outcome
+
+    limits = replace(UNLIMITED, max_trials=9)
+    two_nodes(bench).sweep(limits, start=in_thread, has_room=has_room_on_two).run(run_trial)
+    assert {one.node_count for one in bench.gpu.seen} == {1, 2}
+
+
+def test_nothing_overtakes_a_trial_that_waits_for_idle_nodes(bench: Bench) -> None:
+    two_nodes(bench).sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial)
+    search = bench.sweep().search
+    first = search.ask(None)
+    assert first is not None
+    search.drop(first)
+    config = first.choice.config
+    other = next(one for one in bench.configs() if technique_of(one) != technique_of(config))
+    assert search.ask(None, Flights(configs=(other,), has_room=lambda one, _: one != config)) is None
+    beside = search.ask(None, Flights(configs=(other,), has_room=lambda one, _: True))
+    assert beside is not None
+    assert beside.choice.config == config
+
+
+def test_what_a_trial_under_way_will_tell_is_not_tried_beside_it(bench: Bench) -> None:
+    two_nodes(bench).sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial)
+    search = bench.sweep().search
+    configs: list[TrialConfig] = []
+    for _ in range(2):
+        proposal = search.ask(None, Flights(configs=tuple(configs), has_room=lambda one, _: True))
+        assert proposal is not None
+        configs.append(proposal.choice.config)
+    assert len({technique_of(one) for one in configs}) == len(configs)
 
 
 def test_a_mixed_cluster_is_searched_alike_each_time(bench: Bench, tmp_path: Path) -> None:

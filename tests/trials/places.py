@@ -1,11 +1,13 @@
 """What runs inside fake nodes: they say which device they pretend to have."""
 
+import asyncio
+
 import ray
 
 from tests.builders import make_environment, make_measurement
 from trials.cluster.identity import Card, read_machine
 
-CARDS = {"A100": "NVIDIA A100-SXM4-80GB", "L4": "NVIDIA L4"}
+CARDS = {"A100": "NVIDIA A100-SXM4-80GB", "L4": "NVIDIA L4", "T4": "Tesla T4"}
 
 
 def pretended_name(entry):
@@ -36,3 +38,47 @@ def identify(device):
 def measure(workload, config, place, settings, extras):
     """A measurement that tells where it was taken."""
     return make_measurement(config, environment=make_environment(device_name=identify(place.device)))
+
+
+class Register:
+    """An actor: which trials are under way on which node, and how many were at once."""
+
+    def __init__(self, guest_count):
+        self._guest_count = guest_count  # that wait for each other
+        self._changed = asyncio.Condition()
+        self._here = []  # (node, rank)
+        self.arrivals = []  # (nodes at work, as the trial began), the shape of the trial
+
+    async def arrive(self, node_id, shape):
+        """A rank begins; a narrow one when all the others of its kind have."""
+        async with self._changed:
+            assert node_id not in self._here, "two trials on one node"
+            self._here.append(node_id)
+            self.arrivals.append((shape, len(self._here)))
+            self._changed.notify_all()
+            if shape == 1:
+                await self._changed.wait_for(lambda: self._narrow_count() >= self._guest_count)
+
+    async def leave(self, node_id):
+        self._here.remove(node_id)
+
+    async def seen(self, count):
+        """The arrivals, once there have been so many."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.arrivals) >= count)
+        return self.arrivals
+
+    async def expect(self, guest_count):
+        self._guest_count = guest_count
+
+    def _narrow_count(self):
+        return sum(shape == 1 for shape, _ in self.arrivals)
+
+
+def measure_in_company(workload, config, place, register, extras):
+    """Tells the register; a trial on one node ends when as many as it was made for are under way at once."""
+    here = ray.get_runtime_context().get_node_id()
+    ray.get(register.arrive.remote(here, config.node_count))
+    outcome = measure(workload, config, place, register, extras)
+    ray.get(register.leave.remote(here))
+    return outcome

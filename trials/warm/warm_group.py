@@ -1,9 +1,8 @@
-"""The warm group of one kind of device: started when a trial needs it, kept, replaced when it must be."""
+"""One warm group: started on its nodes when a trial needs it, kept, replaced when it must be."""
 
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -29,24 +28,43 @@ from trials.warm.runner_settings import RunnerSettings
 _LONG = (Purpose.CONFIRM, Purpose.GUARD)  # many steps; of the guard half in fp32, which may be much slower
 _STOP_LIMIT_S = 20.0
 _RELEASE_LIMIT_S = 20.0  # for devices of a group that was ended to be free again
-_STARTS_MAX = 2  # of a group in a row without success
+STARTS_MAX = 2  # of a group in a row without success
 
 
 class WarmGroup:
-    """Runs trials one after the other; ``lock`` is for whoever calls from several threads."""
+    """Runs trials on its nodes, one after the other."""
 
-    def __init__(self, workload: Workload, group: DeviceGroup, settings: RunnerSettings) -> None:
-        self.lock = threading.Lock()
+    def __init__(
+        self,
+        workload: Workload,
+        group: DeviceGroup,
+        settings: RunnerSettings,
+        *,
+        seen: list[Measurement],
+        failed_starts: list[str],
+        is_release_awaited: bool,
+    ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            workload: the model file, as hashed on this machine.
+            group: the nodes that it has to itself.
+            settings: see there.
+            seen: measurements of the type of device, to which its own are added.
+            failed_starts: why its starts failed so far, in a row; to be cleared for another try.
+            is_release_awaited: whether its devices may be about to be given back by an earlier group.
+        """
+        self.settings = settings
         self._workload = workload
         self._group = group
-        self._settings = settings
         self._plan: GroupPlan | None = None  # of workers that are ready
         self._held: GroupPlan | None = None  # of workers that are there or about to be
         self._host: Any = None
         self._token = ""
-        self._seen: list[Measurement] = []
+        self._seen = seen
         self._trial_id = 0
-        self._failed_starts: list[str] = []
+        self._failed_starts = failed_starts
+        self._is_release_awaited = is_release_awaited
         self.held_from_s = 0.0  # by time.monotonic, while anything is held
 
     def start_early(self, config: TrialConfig) -> None:
@@ -64,22 +82,22 @@ class WarmGroup:
         why = refusal(self._group, config)
         if why is not None:
             return _failure(config, FailureKind.UNSUPPORTED, why)
-        if self._plan is None or not self._plan.takes(config):
+        if not self.takes(config):
             problem = self._replace(config)
             if problem is not None:
                 return problem
         assert self._plan is not None
         self._trial_id += 1
-        wanted = Extras() if purpose is Purpose.PROBE else self._settings.extras
+        wanted = Extras() if purpose is Purpose.PROBE else self.settings.extras
         extras = extras_due(wanted, config, self._seen)
         extras_limit_s = 0.0 if extras.is_nothing else EXTRAS_LIMIT_S
         order = Order(
             trial_id=self._trial_id,
             config=config,
             ranks=self._plan.ranks_of(config),
-            limit_s=(confirming_limit_s if purpose in _LONG else self._settings.limit_s)(config, self._seen)
+            limit_s=(confirming_limit_s if purpose in _LONG else self.settings.limit_s)(config, self._seen)
             + extras_limit_s,
-            restart_limit_s=self._settings.start_limit_s,
+            restart_limit_s=self.settings.start_limit_s,
             extras=extras,
             purpose=purpose,
         )
@@ -99,14 +117,9 @@ class WarmGroup:
             return 0
         return len(plan.shares) if plan.is_cpu else plan.worker_count
 
-    def move_to(self, group: DeviceGroup | None, settings: RunnerSettings) -> None:
-        """Go on with other devices of the same kind, or end where none is left."""
-        nodes = {node.node_id for node in group.nodes} if group is not None else set()
-        if self._held is not None and any(share.node_id not in nodes for share in self._held.shares):
-            self.close(is_broken=True)
-        if group is not None:
-            self._group, self._settings = group, settings
-            self._failed_starts.clear()
+    def takes(self, config: TrialConfig) -> bool:
+        """Whether its workers are ready for a trial as they are."""
+        return self._plan is not None and self._plan.takes(config)
 
     def close(self, *, is_broken: bool = False) -> None:
         """End the group; its devices are free afterwards."""
@@ -145,9 +158,9 @@ class WarmGroup:
 
     def _replace(self, config: TrialConfig) -> Failure | None:
         """Start the group that the trial needs, instead of what there is."""
-        if len(self._failed_starts) >= _STARTS_MAX:
+        if len(self._failed_starts) >= STARTS_MAX:
             reason = (
-                f"{self._group.gpu} was given up after {_STARTS_MAX} failed starts: {self._failed_starts[-1]}"
+                f"{self._group.gpu} was given up after {STARTS_MAX} failed starts: {self._failed_starts[-1]}"
             )
             return _failure(config, FailureKind.WORKER_LOST, reason)
         self.close()
@@ -169,15 +182,17 @@ class WarmGroup:
         return None
 
     def _plan_for(self, config: TrialConfig) -> GroupPlan | Failure:
-        group, settings = self._group, self._settings
+        group, settings = self._group, self.settings
         per_node = self._count_per_node(config)
-        had_any = self._trial_id > 0  # what was held shortly before is given back in a moment
+        had_any = self._is_release_awaited or self._trial_id > 0
         is_free = had_any and wait_for_devices(
             group, per_node, node_count=config.node_count, timeout_s=_RELEASE_LIMIT_S
         )
         if not is_free and not wait_for_devices(
             group, per_node, node_count=config.node_count, timeout_s=settings.wait_s, on_wait=settings.on_wait
         ):
+            if len(free_counts(group.nodes, is_cpu=group.is_cpu)) < config.node_count:
+                return _failure(config, FailureKind.WORKER_LOST, "a node of its workers left the cluster")
             reason = f"{config.gpu_count} x {config.gpu} did not become free within {settings.wait_s:.0f} s"
             return _failure(config, FailureKind.BUSY, reason)
         free = free_counts(group.nodes, is_cpu=group.is_cpu)
@@ -194,7 +209,7 @@ class WarmGroup:
 
     def _plan_on(self, nodes: Sequence[Node], config: TrialConfig, free: Mapping[str, int]) -> GroupPlan:
         """A group on these nodes that takes the trial, and larger ones to come where there is room."""
-        group, settings = self._group, self._settings
+        group, settings = self._group, self.settings
         room = min(capacity(node, group) if group.is_cpu else free[node.node_id] for node in nodes)
         wish = settings.worker_counts.get(config.gpu, 0) // config.node_count
         held = max(config.gpu_count // config.node_count, min(wish, room))
@@ -228,9 +243,9 @@ class WarmGroup:
         self.held_from_s = time.monotonic()
         self._host, self._token, self._held = actor.remote(plan), plan.token, plan
         try:
-            return str(ray.get(self._host.start.remote(), timeout=self._settings.start_limit_s))
+            return str(ray.get(self._host.start.remote(), timeout=self.settings.start_limit_s))
         except ray.exceptions.GetTimeoutError:
-            return f"no worker was ready within {self._settings.start_limit_s:.0f} s"
+            return f"no worker was ready within {self.settings.start_limit_s:.0f} s"
         except ray.exceptions.RayError as error:
             return str(error)
 

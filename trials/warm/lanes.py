@@ -1,0 +1,252 @@
+"""The warm groups of one type of device, side by side, each on nodes of its own.
+
+A node has one trial at a time: trials on its other GPUs would share its host, its PCIe lanes and its power,
+and each would time the others. A trial of several nodes has all of them to itself. Trials begin in the order
+in which they were asked for, so that one that waits for several idle nodes is never overtaken.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from trials.cluster.discovery import free_counts
+from trials.cluster.placement import capacity, refusal
+from trials.devices import DeviceGroup, Node
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig, Workload
+from trials.warm.runner_settings import RunnerSettings
+from trials.warm.warm_group import STARTS_MAX, WarmGroup
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Lane:
+    """A warm group and its nodes."""
+
+    group: WarmGroup
+    node_ids: frozenset[str]
+    is_leaving: bool = False  # takes no more trials, but may hold its devices still
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class _Claim:
+    """Nodes that a trial has to itself, from before its group starts until it has ended."""
+
+    config: TrialConfig
+    node_ids: frozenset[str]
+
+
+class Lanes:
+    """Runs trials of one type of device, called from several threads."""
+
+    def __init__(self, workload: Workload, group: DeviceGroup, settings: RunnerSettings) -> None:
+        self._workload = workload
+        self._group = group
+        self._settings = settings
+        self._changed = threading.Condition()
+        self._queue: deque[object] = deque()  # trials that wait for nodes, in order
+        self._claims: list[_Claim] = []
+        self._lanes: list[_Lane] = []
+        self._seen: list[Measurement] = []  # of all lanes: limits and extras follow from what the type did
+        self._failed_starts: dict[frozenset[str], list[str]] = {}  # in a row, by nodes
+        self._nodes_held_before: set[str] = set()
+
+    def run(self, config: TrialConfig, purpose: Purpose) -> Outcome:
+        """Run a trial as soon as nodes are idle that take it."""
+        claim = self._claim(config)
+        if isinstance(claim, Failure):
+            return claim
+        begun_s = time.monotonic()
+        try:
+            lane, stale = self._lane_on(claim)
+            for one in stale:
+                self._end(one)
+            outcome = lane.group.run(config, purpose)
+        finally:
+            self._give_back(claim)
+        if isinstance(outcome, Failure) and not outcome.trial_s:
+            return replace(outcome, trial_s=time.monotonic() - begun_s)
+        return outcome
+
+    def start_early(self, config: TrialConfig) -> None:
+        """Start the workers of a trial to come, where devices are free at once."""
+        with self._changed:
+            nodes = self._pick(config, self._taken())
+            if nodes is None or not self._are_free(nodes, config):
+                return
+            claim = _Claim(config=config, node_ids=frozenset(_ids(nodes)))
+            self._claims.append(claim)
+        try:
+            self._lane_on(claim)[0].group.start_early(config)
+        finally:
+            self._give_back(claim)
+
+    def has_room(self, config: TrialConfig, in_flight: Iterable[TrialConfig]) -> bool:
+        """Whether a trial would begin at once beside those in flight.
+
+        With none in flight it has: devices that others use are waited for. Beside trials they are not.
+        """
+        with self._changed:
+            begun = Counter(one.config for one in self._claims)
+            to_begin = Counter(in_flight) - begun
+            if not begun and not to_begin:
+                return True
+            taken = set(self._taken())
+            for one in to_begin.elements():
+                taken |= _ids(self._pick(one, taken) or self._group.nodes)
+            nodes = self._pick(config, taken)
+            return nodes is not None and self._are_free(nodes, config)
+
+    @property
+    def held_count(self) -> int:
+        """Devices that are held now: GPUs, or CPU machines."""
+        return sum(one.group.held_count for one in list(self._lanes))
+
+    @property
+    def held_from_s(self) -> float | None:
+        """Since when, by time.monotonic; None while nothing is held."""
+        held = [one.group.held_from_s for one in list(self._lanes) if one.group.held_count]
+        return min(held, default=None)
+
+    def move_to(self, group: DeviceGroup | None, settings: RunnerSettings) -> bool:
+        """Go on with other nodes, or with none. False while a trial is under way on one that left."""
+        there = _ids(group.nodes) if group is not None else set()
+        with self._changed:
+            if group is not None:
+                self._group, self._settings = group, settings
+            for starts in self._failed_starts.values():
+                starts.clear()
+            gone = [one for one in self._lanes if not one.node_ids <= there]
+            idle = [one for one in gone if not one.node_ids & self._taken() and not one.is_leaving]
+            for one in self._lanes:
+                one.is_leaving = one.is_leaving or one in idle
+                one.group.settings = self._settings
+            is_whole = len(idle) == len(gone) and (group is not None or not self._claims)
+            self._changed.notify_all()
+        for one in idle:
+            self._end(one, is_broken=True)
+        return is_whole
+
+    def close(self) -> None:
+        """End all workers, also those in a trial."""
+        with self._changed:
+            lanes, taken = list(self._lanes), self._taken()
+        with ThreadPoolExecutor(max_workers=max(1, len(lanes))) as pool:
+            ends = [pool.submit(one.group.close, is_broken=bool(one.node_ids & taken)) for one in lanes]
+            for end in ends:
+                end.result()
+
+    def _claim(self, config: TrialConfig) -> _Claim | Failure:
+        """Wait for idle nodes and take them."""
+        ticket = object()
+        with self._changed:
+            self._queue.append(ticket)
+            try:
+                self._changed.wait_for(
+                    lambda: (
+                        self._queue[0] is ticket
+                        and (self._refusal(config) is not None or self._pick(config, self._taken()))
+                    )
+                )
+                why = self._refusal(config)
+                if why is not None:
+                    return Failure(config=config, kind=FailureKind.UNSUPPORTED, reason=why, trial_s=0.0)
+                nodes = self._pick(config, self._taken())
+                assert nodes is not None
+                claim = _Claim(config=config, node_ids=frozenset(_ids(nodes)))
+                self._claims.append(claim)
+                return claim
+            finally:
+                self._queue.remove(ticket)
+                self._changed.notify_all()
+
+    def _give_back(self, claim: _Claim) -> None:
+        with self._changed:
+            self._claims.remove(claim)
+            self._changed.notify_all()
+
+    def _lane_on(self, claim: _Claim) -> tuple[_Lane, list[_Lane]]:
+        """The group on the claimed nodes, new if need be, and idle ones in its way, which must end first."""
+        ids = claim.node_ids
+        with self._changed:
+            there = [one for one in self._lanes if one.node_ids & ids and not one.is_leaving]
+            found = next((one for one in there if one.node_ids == ids), None)
+            if found is not None:
+                return found, []
+            for one in there:
+                one.is_leaving = True
+            group = WarmGroup(
+                self._workload,
+                replace(self._group, nodes=tuple(node for node in self._group.nodes if node.node_id in ids)),
+                self._settings,
+                seen=self._seen,
+                failed_starts=self._failed_starts.setdefault(ids, []),
+                is_release_awaited=bool(ids & self._nodes_held_before),
+            )
+            lane = _Lane(group=group, node_ids=ids)
+            self._lanes.append(lane)
+            self._nodes_held_before |= ids
+            return lane, there
+
+    def _end(self, lane: _Lane, *, is_broken: bool = False) -> None:
+        lane.group.close(is_broken=is_broken)
+        with self._changed:
+            if lane in self._lanes:
+                self._lanes.remove(lane)
+
+    def _taken(self) -> Set[str]:
+        return {node_id for claim in self._claims for node_id in claim.node_ids}
+
+    def _refusal(self, config: TrialConfig) -> str | None:
+        return refusal(self._group, config)
+
+    def _pick(self, config: TrialConfig, taken: Set[str]) -> Sequence[Node] | None:
+        """Idle nodes for a trial: those of a warm group of its shape, else such as are in nobody's way."""
+        idle = [one for one in self._sound_nodes(config) if one.node_id not in taken]
+        warm = [
+            lane
+            for lane in self._lanes
+            if not lane.is_leaving and len(lane.node_ids) == config.node_count and lane.group.takes(config)
+            if lane.node_ids <= _ids(idle)
+        ]
+        if warm:
+            best = min(warm, key=lambda lane: lane.group.held_count)
+            return [node for node in idle if node.node_id in best.node_ids]
+        per_node = config.gpu_count // config.node_count
+        large = [node for node in idle if capacity(node, self._group) >= per_node]
+        if len(large) < config.node_count:
+            return None
+        in_lanes = {node_id for lane in self._lanes for node_id in lane.node_ids}
+        free = free_counts(large, is_cpu=self._group.is_cpu) if len(large) > config.node_count else {}
+
+        def effort(node: Node) -> tuple[bool, bool, int, int]:
+            is_ours, count = node.node_id in in_lanes, free.get(node.node_id, 0)
+            return not is_ours and count < per_node, is_ours, capacity(node, self._group), -count
+
+        return sorted(large, key=effort)[: config.node_count]
+
+    def _sound_nodes(self, config: TrialConfig) -> Sequence[Node]:
+        """The nodes whose workers start, as far as is known; all, where the trial needs more than those."""
+        given_up = {
+            node_id
+            for ids, starts in self._failed_starts.items()
+            if len(ids) == 1 and len(starts) >= STARTS_MAX
+            for node_id in ids
+        }
+        sound = tuple(node for node in self._group.nodes if node.node_id not in given_up)
+        is_enough = refusal(replace(self._group, nodes=sound), config) is None
+        return sound if is_enough else self._group.nodes
+
+    def _are_free(self, nodes: Sequence[Node], config: TrialConfig) -> bool:
+        """Whether nobody else holds what the trial needs there; what our groups hold is given back."""
+        in_lanes = {node_id for lane in self._lanes for node_id in lane.node_ids}
+        others = [node for node in nodes if node.node_id not in in_lanes]
+        free: Mapping[str, int] = free_counts(others, is_cpu=self._group.is_cpu) if others else {}
+        return all(free.get(one.node_id, 0) >= config.gpu_count // config.node_count for one in others)
+
+
+def _ids(nodes: Iterable[Node]) -> set[str]:
+    return {node.node_id for node in nodes}
