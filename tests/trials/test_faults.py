@@ -118,6 +118,11 @@ def test_a_rank_that_vanishes_is_named_and_nothing_of_it_reaches_our_output(
     assert re.match(r"(rank|ranks 0,) 1 of 2 ended without a word", failure.reason)
 
 
+def test_a_device_that_refuses_every_later_call_costs_one_trial(run, sane_losses):
+    failure = fail(run, "device lost", Parallelism.DDP, sane_losses)
+    assert "CUDA error: an illegal memory access" in failure.reason
+
+
 def test_smaller_trials_run_in_the_same_workers_with_all_cores(run, sane_losses):
     outcome = run(config(count=1, parallelism=Parallelism.SINGLE))
     assert isinstance(outcome, Measurement), outcome

@@ -18,6 +18,12 @@ FAULTS = {
     37: "os._exit",
     38: "sys.exit",
     39: "out of memory everywhere",
+    40: "device lost",
+}
+RAISED = {
+    "exception": (ValueError, "injected"),
+    "out of memory": (torch.OutOfMemoryError, "injected: CUDA out of memory"),
+    "device lost": (RuntimeError, "injected: CUDA error: an illegal memory access was encountered"),
 }
 _calls = itertools.count(1)
 
@@ -45,20 +51,26 @@ def batch(size):
 def loss(model, batch):
     print("this line must not reach the sweep's output")  # noqa: T201  (users print)
     fault = FAULTS.get(len(batch[0]))
+    if getattr(sys, "has_lost_the_device", False):  # as CUDA after an illegal access: until the process ends
+        fail("device lost")
     if next(_calls) == 3 and fault:
         misbehave(fault)
     return nn.functional.cross_entropy(model(batch[0]), batch[1])
 
 
+def fail(fault):
+    kind, text = RAISED[fault]
+    raise kind(text)
+
+
 def misbehave(fault):
     if fault == "out of memory everywhere":
-        raise torch.OutOfMemoryError("injected: CUDA out of memory")
+        fail("out of memory")
     if dist.is_initialized() and dist.get_rank() != dist.get_world_size() - 1:
         return
-    if fault == "exception":
-        raise ValueError("injected")
-    if fault == "out of memory":
-        raise torch.OutOfMemoryError("injected: CUDA out of memory")
+    sys.has_lost_the_device = fault == "device lost"
+    if fault in RAISED:
+        fail(fault)
     if fault == "hang":
         while True:
             time.sleep(1)
