@@ -43,6 +43,7 @@ EXPECTED = {
     "os._exit": FailureKind.WORKER_LOST,
     "sys.exit": FailureKind.USER_CODE,
     "out of memory everywhere": FailureKind.OUT_OF_MEMORY,
+    "device lost": FailureKind.USER_CODE,
 }
 
 
