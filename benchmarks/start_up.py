@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from catalogs.gpus import load_gpus
 from planner.choice.space import configs_for
-from planner.search.search import distributions, params_of
+from planner.search.params import distributions, params_of
 from planner.study.store import open_study
 from tests.builders import make_profile, make_target, make_workload
 from tests.fake_gpu import FakeGpu

@@ -18,7 +18,8 @@ from planner.estimate import Estimate
 from planner.search.acquisition import OPENING_TRIAL_COUNT, Choice
 from planner.search.flights import Flights, HasRoom, one_of_each_type
 from planner.search.meter import Meter
-from planner.search.search import Left, Proposal, Search
+from planner.search.search import Proposal, Search
+from planner.search.wanted import Left
 from planner.study.saved import spent_on
 from planner.study.store import Study
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
@@ -157,11 +158,11 @@ class Sweep:
                 number=number,
                 choice=proposal.choice,
                 purpose=purpose,
-                expected_s=self.search.expected_trial_s(config, purpose),
-                is_priced=self.search.market.is_priced,
+                expected_s=self.search.known.expected_trial_s(config, purpose),
+                is_priced=self.search.known.market.is_priced,
             )
         )
-        meter.begin(number, config.gpu, self.search.market.device_count(config))
+        meter.begin(number, config.gpu, self.search.known.market.device_count(config))
         flight = _Flight(number=number, proposal=proposal)
         self._flights[number] = flight
 
@@ -197,21 +198,21 @@ class Sweep:
     def _bill(self, flight: _Flight, outcome: Outcome, meter: Meter) -> float | None:
         """Dollars of a trial: for its own devices, and for those that were held idle meanwhile."""
         bill = meter.end(flight.number, outcome.trial_s)
-        costs = [self.search.market.held_usd(gpu, device_s, 1) for gpu, device_s in bill.items()]
+        costs = [self.search.known.market.held_usd(gpu, device_s, 1) for gpu, device_s in bill.items()]
         known = [one for one in costs if one is not None]
         return sum(known) if known else None
 
     def expected(self) -> Expected:
         """Trials, minutes and dollars that this sweep will probably take, limits included."""
-        candidates = self.search.candidates()
+        candidates = self.search.known.candidates()
         trial_count = min(self.limits.max_trials, EXPECTED_TRIAL_COUNT, len(candidates))
-        times_s = sorted(self.search.expected_trial_s(one.config) for one in candidates)
+        times_s = sorted(self.search.known.expected_trial_s(one.config) for one in candidates)
         typical_s = times_s[len(times_s) // 2] if times_s else 0.0
-        side_by_side = max((len(one.nodes) for one in self.search.market.groups), default=1)
+        side_by_side = max((len(one.nodes) for one in self.search.known.market.groups), default=1)
         round_count = min(trial_count, OPENING_TRIAL_COUNT)
         round_count += math.ceil((trial_count - round_count) / side_by_side)
         wall_s = min(round_count * typical_s, self.limits.max_s)
-        costs = [self.search.trial_cost_usd(one.config, typical_s) for one in candidates]
+        costs = [self.search.known.trial_cost_usd(one.config, typical_s) for one in candidates]
         known = sorted(one for one in costs if one is not None)
         cost_usd = known[len(known) // 2] * trial_count if known else None
         if cost_usd is not None and self.limits.max_usd is not None:
@@ -249,14 +250,14 @@ class Sweep:
         return spent_on(self.study.trials())
 
     def _ended(self, number: int, outcome: Outcome, elapsed_s: float) -> TrialEnded:
-        best, best_cost = self.search.best()
+        best, best_cost = self.search.known.best()
         return TrialEnded(
             number=number,
             outcome=outcome,
-            run_cost=self.search.run_cost(outcome.config) if isinstance(outcome, Measurement) else None,
+            run_cost=self.search.known.run_cost(outcome.config) if isinstance(outcome, Measurement) else None,
             best=best,
             best_cost=best_cost,
-            is_priced=self.search.market.is_priced,
+            is_priced=self.search.known.market.is_priced,
             spent_usd=self.spent_usd(),
             elapsed_s=elapsed_s,
         )

@@ -103,7 +103,7 @@ def test_nodes_that_join_and_leave_are_used_and_survived(cluster: Cluster, tmp_p
             )
             sweep.run(runner)
             assert runner.held() == {"A100": 1}
-    assert [one.gpu for one in search.market.groups] == ["A100"]
+    assert [one.gpu for one in search.known.market.groups] == ["A100"]
     outcomes = [one.outcome for one in events if isinstance(one, TrialEnded)]
     on_l4 = [one for one in outcomes if one.config.gpu == "L4"]
     assert isinstance(on_l4[0], Measurement)

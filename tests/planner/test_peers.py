@@ -12,7 +12,7 @@ from planner.commands.prices import Prices, read_prices
 from planner.estimate import Hardware
 from planner.exits import Exit
 from planner.options import Pricing
-from planner.search.search import distributions, params_of
+from planner.search.params import distributions, params_of
 from planner.study.reading import read_peers, read_study
 from planner.study.saved import SavedStudy
 from planner.study.store import Study, open_study

@@ -19,7 +19,8 @@ from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
 from planner.search.flights import Flights
 from planner.search.market import Market
-from planner.search.search import Search, distributions, params_of
+from planner.search.params import distributions, params_of
+from planner.search.search import Search
 from planner.study.store import Study, open_study
 from planner.sweep import Event, Limits, Stop, Sweep, TrialEnded, TrialStarted, in_thread
 from planner.target import Target
@@ -123,7 +124,7 @@ class Bench:
     def best_possible_usd(self) -> float:
         search = Search(self.study(), self.configs(), self.market(), make_profile())
         runs = [
-            search.pricer.price(offer, 1, config, exact(self.gpu.step_s(config)))
+            search.known.pricer.price(offer, 1, config, exact(self.gpu.step_s(config)))
             for config in self.configs()
             if self.gpu.peak_bytes(config) <= self.gpu.memory_bytes
             for offer in self.offers
@@ -381,7 +382,7 @@ def test_loader_workers_are_tried_where_the_step_waits_for_its_data(bench: Bench
     bench.gpu = SlowData()
     sweep = bench.sweep()
     sweep.run(bench.gpu.run_trial)
-    best, _ = sweep.search.best()
+    best, _ = sweep.search.known.best()
     assert best is not None
     assert best.loader_worker_count is not None
     patient = Bench(url=bench.url.replace("study.db", "other.db"))
@@ -531,7 +532,7 @@ def test_devices_that_leave_take_what_to_try_with_them_and_new_ones_bring_it(ben
     def look_around() -> None:
         if len(bench.gpu.seen) == 2:
             bench.groups = (group("T4-16GB", 1),)
-            search.move_to(bench.configs(), bench.groups, {"T4-16GB": 0.35})
+            search.known.move_to(bench.configs(), bench.groups, {"T4-16GB": 0.35})
 
     sweep = bench.sweep(replace(UNLIMITED, max_trials=5), look_around=look_around)
     search = sweep.search
@@ -548,10 +549,10 @@ def test_a_trial_that_another_host_runs_is_neither_ended_nor_tried(bench: Bench)
     optuna_trial.set_user_attr("holder", "other-host:77")
     theirs.optuna_study.set_user_attr("holder:other-host", {"pid": 77, "seen_at_s": time.time()})
     sweep = bench.sweep()
-    assert config not in [one.config for one in sweep.search.candidates()]
+    assert config not in [one.config for one in sweep.search.known.candidates()]
     assert theirs.optuna_study.trials[-1].state.name == "RUNNING"
     theirs.optuna_study.set_user_attr("holder:other-host", {"pid": 77, "seen_at_s": time.time() - 3600})
-    assert config in [one.config for one in bench.sweep().search.candidates()]
+    assert config in [one.config for one in bench.sweep().search.known.candidates()]
     assert theirs.optuna_study.trials[-1].state.name == "FAIL"
     with pytest.raises(PlannerError, match="another sweep on the same study ended a trial"):
         theirs.save(optuna_trial, make_failure(config), None, None)
@@ -575,7 +576,7 @@ def test_the_winners_loss_is_held_against_that_of_fp32(bench: Bench) -> None:
     bench.gpu = Rounding()
     sweep = bench.sweep()
     sweep.run(bench.gpu.run_trial)
-    best, _ = sweep.search.best()
+    best, _ = sweep.search.known.best()
     outcomes = [one.outcome for one in bench.study().trials()]
     (found,) = guards(outcomes)
     assert (found.config, found.reference, found.rejection) == (best, reference_of(best), "")
@@ -593,7 +594,7 @@ def test_a_sweep_that_ends_early_keeps_room_for_the_guard(bench: Bench, limits: 
 
     sweep = bench.sweep(replace(UNLIMITED, **limits), clock=lambda: clock_s[0])
     sweep.run(run_trial)
-    best, _ = sweep.search.best()
+    best, _ = sweep.search.known.best()
     assert best is not None
     assert best.precision is not Precision.FP32
     purposes = [one.outcome.purpose for one in bench.study().trials()]
@@ -606,7 +607,7 @@ def test_a_precision_that_does_not_train_is_neither_best_nor_tried_again(bench: 
     bench.gpu = Rounding(bad=(Precision.BF16, Precision.FP16))
     sweep = bench.sweep()
     sweep.run(bench.gpu.run_trial)
-    best, _ = sweep.search.best()
+    best, _ = sweep.search.known.best()
     assert best is not None
     assert best.precision in (Precision.FP32, Precision.TF32)
     found = guards([one.outcome for one in bench.study().trials()])

@@ -20,7 +20,7 @@ from planner.choice.why_not import WhyNot, why_not
 from planner.exits import Exit
 from planner.filters import Filters
 from planner.reports.why_gpu import why_gpu
-from planner.search.search import distributions, params_of
+from planner.search.params import distributions, params_of
 from planner.study.store import open_study
 from tests.builders import (
     GIB,

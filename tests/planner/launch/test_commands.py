@@ -20,7 +20,7 @@ from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.options import Output, Pricing
 from planner.reports.formats import duration, usd
-from planner.search.search import distributions, params_of
+from planner.search.params import distributions, params_of
 from planner.study.store import open_study
 from planner.target import BatchRange, Target, TargetFlags
 from planner.verify.evidence import Look

@@ -17,7 +17,7 @@ import pytest
 from planner.choice.space import Exclusion
 from planner.codec import from_json
 from planner.errors import PlannerError
-from planner.search.search import distributions, params_of
+from planner.search.params import distributions, params_of
 from planner.study.reading import read_peers, read_study
 from planner.study.store import Study, load_study, open_study, summaries, trial_configs
 from tests.builders import (

@@ -1,0 +1,45 @@
+"""A trial's configuration in the dimensions of the Optuna study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+
+from catalogs.gpus import Gpu
+from trials.trial import Parallelism, Precision, TrialConfig
+
+
+def distributions(gpus: Mapping[str, Gpu]) -> dict[str, BaseDistribution]:
+    """The study's dimensions: all catalog names, so that nodes of other types may join later."""
+    return {
+        "gpu": CategoricalDistribution(sorted(gpus)),
+        "gpu_count": IntDistribution(1, 4096, log=True),
+        "node_count": IntDistribution(1, 512, log=True),
+        "micro_batch_size": IntDistribution(1, 1 << 20, log=True),
+        "precision": CategoricalDistribution([one.value for one in Precision]),
+        "parallelism": CategoricalDistribution([one.value for one in Parallelism]),
+        "is_checkpointed": CategoricalDistribution([False, True]),
+        "is_compiled": CategoricalDistribution([False, True]),
+        "loader_worker_count": IntDistribution(0, 64),  # 0: as the model file has it
+        "loader_prefetch_count": IntDistribution(0, 64),  # 0: as torch has it
+        "is_pinned": CategoricalDistribution([False, True]),  # True: for CUDA
+    }
+
+
+def params_of(config: TrialConfig) -> dict[str, Any]:
+    """A configuration in the study's dimensions."""
+    return {
+        "gpu": config.gpu,
+        "gpu_count": config.gpu_count,
+        "node_count": config.node_count,
+        "micro_batch_size": config.micro_batch_size,
+        "precision": config.precision.value,
+        "parallelism": config.parallelism.value,
+        "is_checkpointed": config.is_checkpointed,
+        "is_compiled": config.is_compiled,
+        "loader_worker_count": config.loader_worker_count or 0,
+        "loader_prefetch_count": config.loader_prefetch_count or 0,
+        "is_pinned": config.is_pinned is not False,
+    }
