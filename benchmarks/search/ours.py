@@ -15,6 +15,7 @@ from benchmarks.estimate.recorded import measurement_of
 from benchmarks.search.grid import Bench
 from catalogs.gpus import Gpu
 from planner.choice.plan import hardware_of
+from planner.search.known import Known
 from planner.search.limits import Run
 from planner.search.market import Market
 from planner.search.search import Search
@@ -25,8 +26,8 @@ from trials.trial import Measurement, Purpose, TrialConfig
 VERSIONS = Versions(python="recorded", ray="recorded", torch="recorded")
 
 
-class ReplaySearch(Search):
-    """`Search` with each configuration's own target run."""
+class Replayed(Known):
+    """`Known` with each configuration's own target run."""
 
     def __init__(self, study: Study, bench: Bench, gpus: Mapping[str, Gpu]) -> None:
         self._bench, self._gpus = bench, gpus
@@ -54,7 +55,7 @@ class ReplaySearch(Search):
 
     def admitted(self) -> list[TrialConfig]:
         """What was measured, each once, whatever its batch size."""
-        measured = (one.outcome for one in self._study.trials())
+        measured = (one.outcome for one in self.trials)
         return list(dict.fromkeys(one.config for one in measured if isinstance(one, Measurement)))
 
     def trial_cost_usd(self, config: TrialConfig, held_s: float) -> float | None:
@@ -68,9 +69,10 @@ def search(bench: Bench, gpus: Mapping[str, Gpu]) -> None:
     The guard's two trials, which come then, are left out: the recordings hold no loss curves.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    ours = ReplaySearch(Study(optuna.create_study(), "memory"), bench, gpus)
+    known = Replayed(Study(optuna.create_study(), "memory"), bench, gpus)
+    ours = Search(known)
     while (proposal := ours.ask()) is not None and proposal.purpose is Purpose.SEARCH:
-        index = ours.index_of[proposal.choice.config]
+        index = known.index_of[proposal.choice.config]
         outcome = run_trial(bench, index)
         ours.tell(proposal, outcome, bench.trial_usd(outcome.config, bench.trial_s(index)))
     bench.stop()

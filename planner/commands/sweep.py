@@ -19,6 +19,7 @@ from planner.exits import Exit
 from planner.live import Watch, announce, say
 from planner.options import Output, Pricing, SweepFlags
 from planner.reports import formats
+from planner.search.known import Known
 from planner.search.market import Market
 from planner.search.search import Search
 from planner.study.reading import read_peers
@@ -163,7 +164,7 @@ def _search(
         stated=prices.stated,
         witnesses=witnesses_of(read_peers(study), prices.gpus),
     )
-    search = Search(study, here.configs, market, profile, extras)
+    search = Search(Known(study, here.configs, market, profile), extras)
     lost = search.settle()
     if lost:
         say(f"{lost} trial(s) of an earlier sweep were cut off before they ended and will be run again")

@@ -31,7 +31,7 @@ class Known:
     def __init__(
         self, study: Study, configs: Sequence[TrialConfig], market: Market, profile: WorkloadProfile
     ) -> None:
-        self._study = study
+        self.study = study
         self._estimator: Estimator | None = None
         self._pricer: Pricer | None = None
         self.configs = configs
@@ -41,7 +41,7 @@ class Known:
 
     def refresh(self) -> None:
         """Read the study again: a trial has ended."""
-        self.trials = self._study.trials()
+        self.trials = self.study.trials()
         self._estimator = self._pricer = None
 
     @property
@@ -111,7 +111,7 @@ class Known:
         tried = Counter(one.config for one in outcomes)
         lost = Counter(one.config for one in outcomes if _is_by_chance(one))
         ruled_out = rule_out(outcomes)  # on CPU too: here the host is this one
-        elsewhere = self._study.running_elsewhere()
+        elsewhere = self.study.running_elsewhere()
         found = [
             self.candidate(one)
             for one in (*self.configs, *loading_variants(outcomes, self.profile))

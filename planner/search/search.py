@@ -8,7 +8,6 @@ target's global batch size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import optuna
@@ -20,13 +19,10 @@ from planner.search.flights import Flights
 from planner.search.follow_up import FollowUps
 from planner.search.known import Known
 from planner.search.limits import weighed
-from planner.search.market import Market
 from planner.search.params import distributions, params_of
 from planner.search.stopping import why_none
 from planner.search.wanted import Left, Wanted, is_affordable
-from planner.study.store import Study
 from trials.extras import Extras
-from trials.profile import WorkloadProfile
 from trials.trial import FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
 NONE_IN_FLIGHT = Flights()
@@ -45,17 +41,11 @@ class Proposal:
 class Search:
     """Which trial next, until none pays for itself."""
 
-    def __init__(
-        self,
-        study: Study,
-        configs: Sequence[TrialConfig],
-        market: Market,
-        profile: WorkloadProfile,
-        extras: Extras | None = None,  # that every trial may measure
-    ) -> None:
-        self._study = study
-        self.known = Known(study, configs, market, profile)
-        self._follow_ups = FollowUps(self.known, extras or Extras())
+    def __init__(self, known: Known, extras: Extras | None = None) -> None:
+        """``extras``: what every trial may measure besides its steps."""
+        self.known = known
+        self._study = known.study
+        self._follow_ups = FollowUps(known, extras or Extras())
 
     def settle(self) -> int:
         """End the trials that a killed sweep left running; the number that had no outcome yet."""

@@ -14,6 +14,7 @@ from planner.choice.space import configs_for
 from planner.commands.at_hand import AtHand
 from planner.commands.lookout import Lookout
 from planner.fleet import fleet_of
+from planner.search.known import Known
 from planner.search.market import Market
 from planner.search.search import Search
 from planner.study.store import open_study
@@ -89,7 +90,7 @@ def test_nodes_that_join_and_leave_are_used_and_survived(cluster: Cluster, tmp_p
             groups=here.groups,
             usd_per_hour=here.usd_per_hour,
         )
-        search = Search(study, here.configs, market, PROFILE)
+        search = Search(Known(study, here.configs, market, PROFILE))
         settings = RunnerSettings(measure=measure, identify=identify, schedule_limit_s=10.0)
         with open_runner(workload, here.groups, settings) as runner:
             sweep = Sweep(

@@ -18,6 +18,7 @@ from planner.cost import with_waiting
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
 from planner.search.flights import Flights
+from planner.search.known import Known
 from planner.search.market import Market
 from planner.search.params import distributions, params_of
 from planner.search.search import Search
@@ -110,7 +111,7 @@ class Bench:
 
     def sweep(self, limits: Limits = UNLIMITED, stop: Stop | None = None, **options) -> Sweep:
         study = self.study()
-        search = Search(study, self.configs(), self.market(), self.profile, self.extras)
+        search = Search(Known(study, self.configs(), self.market(), self.profile), self.extras)
         search.settle()
         return Sweep(
             search=search,
@@ -122,7 +123,7 @@ class Bench:
         )
 
     def best_possible_usd(self) -> float:
-        search = Search(self.study(), self.configs(), self.market(), make_profile())
+        search = Search(Known(self.study(), self.configs(), self.market(), make_profile()))
         runs = [
             search.known.pricer.price(offer, 1, config, exact(self.gpu.step_s(config)))
             for config in self.configs()
