@@ -74,6 +74,29 @@ def test_endless_file_is_ended_at_the_limit(tmp_path: Path) -> None:
         check(write(tmp_path, "while True: pass\n" + PLAIN), limit_s=8)
 
 
+CHECK = "import sys; from trials.check import check; from trials.model_file.source import hash_workload"
+
+
+def test_a_check_whose_planner_was_killed_ends(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    text = f"import os, pathlib\npathlib.Path({str(begun)!r}).write_text(str(os.getpid()))\n"
+    path = write(tmp_path, text + "while True: pass\n" + PLAIN).path
+    planner = subprocess.Popen([sys.executable, "-c", f"{CHECK}; check(hash_workload(sys.argv[1]))", path])
+    while not begun.exists() or not begun.read_text():
+        assert planner.poll() is None
+    planner.kill()
+    planner.wait()
+    while _is_running(begun.read_text()):
+        pass  # for ever is what the time limit of tests calls a failure
+
+
+def _is_running(process_id: str) -> bool:
+    try:
+        return (Path("/proc") / process_id / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_crash_of_the_tracer_loses_nothing(tmp_path: Path) -> None:
     """The file ends the process as soon as its model runs on fake tensors."""
     text = PLAIN.replace(
