@@ -9,7 +9,7 @@ demo: .venv/.installed
 	$(BIN)/planner sweep examples/gpt.py --budget 5 --max-minutes 4
 
 test: .venv/.installed
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered
 
 check: .venv/.installed
 	$(BIN)/ruff format --check .
