@@ -1,18 +1,19 @@
 """Is the step time that a trial reports that of the real run? Against 200 end-to-end steps of the plain loop.
 
-    python -m benchmarks.agreement [--rounds 60] [--examples gpt convnet hugging_face]
+    python -m benchmarks.agreement [--pairs 12] [--examples gpt convnet hugging_face]
 
 The trials are the product's own: a warm Ray Train worker, its settings (fewer steps), and the number that it
 reports. The loop is written here, imports nothing of planner and runs in its own process: fetch, forward,
 backward, clip, step, zero_grad. So that foreign load and drift meet both alike they take turns: after each
 block of a trial's steps the loop takes as many, and the trial's next block waits for it. The turn passes
-where the ranks of a trial agree on the block's times, outside everything that is timed. With each trial the
-loop begins anew, and every ten in a fresh process, since how memory happens to lie moves either by some
-percent. Where the system lets them, both run at real-time priority, so that nothing interrupts a step.
+where the ranks of a trial agree on the block's times, outside everything that is timed. How memory happens to
+lie moves a process by some percent, so a *pair* is a fresh worker and a fresh loop, with a few trials each.
+Where the system lets them, both run at real-time priority, so that nothing interrupts a step.
 
 A round is one trial: its step time over the loop's mean step in the same turns, slow steps and all. Printed
-are the geometric mean of the rounds with its interval and two witnesses: what the median of the trial's steps
-would give, and the ratio of CPU seconds, which waiting for a core does not touch.
+are the geometric mean of the pairs, each the mean of its rounds, with its interval and two witnesses: what
+the median of the trial's steps would give, and the ratio of CPU seconds, which waiting for a core does not
+touch.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Client, Connection
@@ -49,7 +50,7 @@ SIZES = {"gpt": 2, "convnet": 16, "hugging_face": 2}
 THREADS = 1  # two that wait for each other are at the mercy of what else runs
 STEPS = 200
 AIM_FRACTION = 0.03
-ROUNDS_PER_PROCESS = 10
+ROUNDS_PER_PAIR = 5
 SETTINGS = MeasureSettings(timed_max=20, is_split=False)  # many short trials rather than few long ones
 LOOP = """
 import contextlib, importlib.util, os, sys, time
@@ -206,8 +207,8 @@ def plain_loop(name: str, folder: Path) -> Iterator[None]:
             socket.unlink(missing_ok=True)
 
 
-def take_rounds(name: str, count: int, folder: Path) -> list[Round]:
-    """So many trials and more, until the loop has taken 200 steps in their turns."""
+def take_rounds(name: str, folder: Path) -> list[Round]:
+    """The rounds of a pair: trials of a fresh worker with a fresh loop."""
     workload = hash_workload(EXAMPLES / f"{name}.py")
     config = TrialConfig(
         gpu="CPU",
@@ -223,12 +224,9 @@ def take_rounds(name: str, count: int, folder: Path) -> list[Round]:
         measure=partial(measure_in_turns, folder), measure_settings=SETTINGS, worker_counts={"CPU": 1}
     )
     rounds: list[Round] = []
-    with open_runner(workload, [group], settings) as run, ExitStack() as loops:
-        while len(rounds) < count or sum(one.step_count for one in rounds) < STEPS:
-            if len(rounds) % ROUNDS_PER_PROCESS == 0:
-                loops.close()
-                loops.enter_context(plain_loop(name, folder))
-                run(config)  # the loop's process and the worker have met the model
+    with open_runner(workload, [group], settings) as run, plain_loop(name, folder):
+        run(config)  # both have met the model
+        for _ in range(ROUNDS_PER_PAIR):
             outcome = run(config)
             if isinstance(outcome, Failure):
                 sys.exit(f"{name}: {outcome.reason}\n{outcome.detail}")
@@ -247,18 +245,23 @@ def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
     return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
-def row(name: str, rounds: Sequence[Round]) -> str:
-    """One line of the table."""
-    middle, low, high = interval([one.ratio for one in rounds])
+def row(name: str, pairs: Sequence[Sequence[Round]]) -> str:
+    """One line of the table; a pair is one value, since its rounds share their processes."""
+
+    def over_pairs(ratio: Callable[[Round], float]) -> tuple[float, float, float]:
+        return interval([statistics.geometric_mean(map(ratio, rounds)) for rounds in pairs])
+
+    middle, low, high = over_pairs(lambda one: one.ratio)
     is_within = low >= 1 - AIM_FRACTION and high <= 1 + AIM_FRACTION
     is_outside = low > 1 + AIM_FRACTION or high < 1 - AIM_FRACTION
     verdict = "yes" if is_within else "no" if is_outside else "open"
+    rounds = [one for pair in pairs for one in pair]
     steps = sum(one.step_count for one in rounds)
     loop_ms = 1000 * statistics.median(one.loop_step_s for one in rounds)
-    median, _, _ = interval([one.median_ratio for one in rounds])
-    cpu, _, _ = interval([one.cpu_ratio for one in rounds])
+    median, _, _ = over_pairs(lambda one: one.median_ratio)
+    cpu, _, _ = over_pairs(lambda one: one.cpu_ratio)
     return (
-        f"{name:14} {len(rounds):6} {steps:6} {loop_ms:9.1f} {middle:11.3f}   {low:.3f} to {high:.3f}"
+        f"{name:14} {len(pairs):6} {steps:6} {loop_ms:9.1f} {middle:11.3f}   {low:.3f} to {high:.3f}"
         f" {verdict:>10} {median:12.3f} {cpu:9.3f}"
     )
 
@@ -266,18 +269,21 @@ def row(name: str, rounds: Sequence[Round]) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--examples", nargs="*", default=list(SIZES), choices=list(SIZES))
     given = parser.parse_args()
     print(
-        f"{'example':14} {'rounds':>6} {'steps':>6} {'loop, ms':>9} {'trial/loop':>11}   {'95% interval':14}"
+        f"{'example':14} {'pairs':>6} {'steps':>6} {'loop, ms':>9} {'trial/loop':>11}   {'95% interval':14}"
         f" {'within 3%':>10} {'median/mean':>12} {'CPU/CPU':>9}",
         flush=True,
     )
     with attach(cpu_count=THREADS):
         for name in given.examples:
-            with tempfile.TemporaryDirectory() as folder:
-                print(row(name, take_rounds(name, given.rounds, Path(folder))), flush=True)
+            pairs: list[list[Round]] = []
+            while len(pairs) < given.pairs or sum(one.step_count for pair in pairs for one in pair) < STEPS:
+                with tempfile.TemporaryDirectory() as folder:
+                    pairs.append(take_rounds(name, Path(folder)))
+            print(row(name, pairs), flush=True)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--plot", type=Path, help="an SVG to write")
-    flags = parser.parse_args()
+    flags = parser.parse_intermixed_args()
     if flags.action == "table":
         table.show(flags.out, flags.plot)
         return

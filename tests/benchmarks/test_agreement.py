@@ -25,10 +25,10 @@ def test_a_round_is_the_reported_time_over_the_loops_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reported_s", "verdict"), [((0.099, 0.1, 0.101), "yes"), ((0.11,), "no"), ((0.1, 0.105), "open")]
+    ("reported_s", "verdict"), [((0.099, 0.1, 0.101), "yes"), ((0.11, 0.11), "no"), ((0.1, 0.105), "open")]
 )
 def test_the_verdict_is_the_whole_intervals(reported_s: tuple[float, ...], verdict: str) -> None:
-    found = row("gpt", [make_round(one) for one in reported_s])
+    found = row("gpt", [[make_round(one)] for one in reported_s])
     assert found.split()[-3] == verdict
 
 
