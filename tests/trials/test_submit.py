@@ -75,6 +75,7 @@ def test_the_same_cluster_is_attached_to_without_token(head, tmp_path):
         ("ftp://head", "give the address of the dashboard"),
         (f"127.0.0.1:{free_port()}", "nothing answers there"),
     ],
+    ids=["a Ray client's", "no scheme of ours", "a port that is free"],
 )
 def test_addresses_without_a_dashboard_are_refused(address, words):
     with pytest.raises(TrialsError) as caught:
