@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import optuna
 
 _SQLITE = "sqlite:///"
+_OPENING_TRIES, _OPENING_PAUSE_S = 20, 0.25
 _UNWRITABLE = ("readonly", "read-only", "permission", "unable to open", "not a dir", "no such", "file exists")
 
 
@@ -40,8 +42,6 @@ def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
 
     Raises PlannerError when it cannot be used, or when it does not exist and ``is_created`` is False.
     """
-    import optuna
-
     logging.getLogger("optuna").setLevel(logging.ERROR)
     path = sqlite_file(url)
     if path is not None and not is_created and not path.exists():
@@ -50,10 +50,26 @@ def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
         with storage_errors(url):
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            return optuna.storages.get_storage(url)
+            return _opened(url)
     except (ImportError, RuntimeError, ValueError) as error:
         # a missing driver; a schema of another Optuna; a URL that none understands
         raise PlannerError(f"storage {shown(url)}: {error}; {_remedy(str(error))}") from error
+
+
+def _opened(url: str) -> optuna.storages.BaseStorage:
+    """Optuna makes the tables that it does not find: of two processes that begin at once one is late."""
+    import optuna
+    import sqlalchemy.exc
+
+    for _ in range(_OPENING_TRIES - 1):
+        try:
+            return optuna.storages.get_storage(url)
+        except sqlalchemy.exc.SQLAlchemyError as error:
+            is_late = isinstance(error, sqlalchemy.exc.IntegrityError) or "already exists" in str(error)
+            if not is_late:
+                raise
+            time.sleep(_OPENING_PAUSE_S)
+    return optuna.storages.get_storage(url)
 
 
 @contextlib.contextmanager

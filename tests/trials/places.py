@@ -50,14 +50,14 @@ class Register:
         self.arrivals = []  # (nodes at work, as the trial began), the shape of the trial
 
     async def arrive(self, node_id, shape):
-        """A rank begins; a narrow one when all the others of its kind have."""
+        """A rank begins when all the others of its kind have."""
         async with self._changed:
             assert node_id not in self._here, "two trials on one node"
             self._here.append(node_id)
             self.arrivals.append((shape, len(self._here)))
             self._changed.notify_all()
-            if shape == 1:
-                await self._changed.wait_for(lambda: self._narrow_count() >= self._guest_count)
+            count = self._guest_count if shape == 1 else shape  # a wide trial has a rank on each node
+            await self._changed.wait_for(lambda: self._count(shape) >= count)
 
     async def leave(self, node_id):
         self._here.remove(node_id)
@@ -71,8 +71,8 @@ class Register:
     async def expect(self, guest_count):
         self._guest_count = guest_count
 
-    def _narrow_count(self):
-        return sum(shape == 1 for shape, _ in self.arrivals)
+    def _count(self, shape):
+        return sum(one == shape for one, _ in self.arrivals)
 
 
 def measure_in_company(workload, config, place, register, extras):

@@ -6,9 +6,11 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import optuna
@@ -19,6 +21,7 @@ from planner.codec import from_json
 from planner.errors import PlannerError
 from planner.search.params import distributions, params_of
 from planner.study.reading import read_peers, read_study
+from planner.study.storage import open_storage, sqlite_url
 from planner.study.store import Study, load_study, open_study, summaries, trial_configs
 from tests.builders import (
     make_config,
@@ -249,3 +252,15 @@ def test_a_full_disk_is_said_and_what_was_saved_is_kept(tmp_path: Path) -> None:
         fill()
     engine.dispose()
     assert make_measurement() in [one.outcome for one in load_study(url, "gpt").trials()]
+
+
+def test_processes_that_begin_at_once_share_a_new_storage(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path / "study.db")
+    begin = threading.Barrier(6)
+
+    def opened() -> object:
+        begin.wait()
+        return open_storage(url, is_created=True)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len([one.result() for one in [pool.submit(opened) for _ in range(6)]]) == 6
