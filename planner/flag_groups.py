@@ -6,21 +6,23 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from planner import options as given
 from planner.errors import PlannerError
 from planner.target import BatchRange, TargetFlags, check_money, parse_batch_size, parse_duration_s
 
+T = TypeVar("T")
 
-def grouped(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The command with the flags of each group in the place of the parameter that the group is named by.
 
-    The command gets what the group makes of its flags. A flag that the command has itself is its own, and the
-    group is left with its default.
+def grouped(**groups: Callable[..., Any]) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """The command or group with the flags of each group in the place of the parameter that names the group.
+
+    It gets what the group makes of its flags. A flag that it has itself is its own, and the group is left
+    with its default.
     """
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Callable[..., T]) -> Callable[..., T]:
         signature = inspect.signature(command, eval_str=True)
         flags: list[inspect.Parameter] = []
         added: dict[str, list[str]] = {}
@@ -32,14 +34,16 @@ def grouped(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Cal
             mine = [flag for name, flag in theirs.items() if name not in signature.parameters]
             added[one.name] = [flag.name for flag in mine]
             flags += mine
+        defaults = {one.name: one.default for one in flags if one.default is not one.empty}
 
         @functools.wraps(command)
-        def typed(**values: Any) -> None:
+        def typed(**given_values: Any) -> T:
+            values = defaults | given_values
             made = {
                 name: groups[name](**{flag: values.pop(flag) for flag in names})
                 for name, names in added.items()
             }
-            command(**values, **made)
+            return command(**values, **made)
 
         typed.__signature__ = signature.replace(parameters=flags)  # type: ignore[attr-defined]
         typed.__annotations__ = {one.name: one.annotation for one in flags}
@@ -49,19 +53,14 @@ def grouped(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Cal
     return decorate
 
 
-def target_flags(
+def _run_flags(
     *,
-    budget: given.Budget = None,
-    deadline: given.Deadline = None,
-    hour_value: given.HourValue = None,
     samples: given.Samples = None,
     epochs: given.Epochs = None,
     tokens: given.Tokens = None,
     global_batch_size: given.GlobalBatchSize = None,
 ) -> TargetFlags:
-    """The run, and what it may cost and take."""
-    check_money("--budget", budget)
-    check_money("--hour-value", hour_value, is_zero_allowed=True)
+    """The run alone."""
     size = None if global_batch_size is None else parse_batch_size(global_batch_size)
     return TargetFlags(
         samples=samples,
@@ -69,27 +68,38 @@ def target_flags(
         tokens=tokens,
         global_batch_size=size if isinstance(size, int) else None,
         batch_range=size if isinstance(size, BatchRange) else None,
+    )
+
+
+@grouped(run=_run_flags)
+def target_flags(
+    *,
+    budget: given.Budget = None,
+    deadline: given.Deadline = None,
+    hour_value: given.HourValue = None,
+    run: TargetFlags,
+) -> TargetFlags:
+    """The run, and what it may cost and take."""
+    check_money("--budget", budget)
+    check_money("--hour-value", hour_value, is_zero_allowed=True)
+    return replace(
+        run,
         budget_usd=budget,
         deadline_s=None if deadline is None else parse_duration_s(deadline, "--deadline"),
         hour_value_usd=hour_value,
     )
 
 
-def length_flags(
-    *,
-    samples: given.Samples = None,
-    epochs: given.Epochs = None,
-    tokens: given.Tokens = None,
-    global_batch_size: given.GlobalBatchSize = None,
-) -> TargetFlags:
+@grouped(run=_run_flags)
+def length_flags(*, run: TargetFlags) -> TargetFlags:
     """The run alone, in batches of one size."""
-    flags = target_flags(samples=samples, epochs=epochs, tokens=tokens, global_batch_size=global_batch_size)
-    if flags.batch_range is not None:
+    sizes = run.batch_range
+    if sizes is not None:
         raise PlannerError(
-            f"--global-batch-size {global_batch_size}: this command takes one size; `planner report` and "
-            "`planner sweep` choose from a range"
+            f"--global-batch-size {sizes.low}:{sizes.high}: this command takes one size; `planner report` "
+            "and `planner sweep` choose from a range"
         )
-    return flags
+    return run
 
 
 def offer_flags(
@@ -114,32 +124,15 @@ def offer_flags(
     )
 
 
+@grouped(offers=offer_flags)
 def pricing_flags(
     *,
-    catalog: given.Catalog = None,
-    price: given.Prices = None,
-    provider: given.Providers = None,
-    region: given.Regions = None,
-    gpu: given.Gpus = None,
-    spot: given.Spot = None,
-    reserved: given.Reserved = False,
+    offers: given.Pricing,
     confidence: given.Confidence = 0.9,
     provisioning_minutes: given.ProvisioningMinutes = 5.0,
 ) -> given.Pricing:
     """The same, and how a run on it is priced."""
-    return replace(
-        offer_flags(
-            catalog=catalog,
-            price=price,
-            provider=provider,
-            region=region,
-            gpu=gpu,
-            spot=spot,
-            reserved=reserved,
-        ),
-        confidence=confidence,
-        provisioning_s=provisioning_minutes * 60,
-    )
+    return replace(offers, confidence=confidence, provisioning_s=provisioning_minutes * 60)
 
 
 def bill_flags(
