@@ -28,7 +28,7 @@ from planner.search.search import Search
 from planner.study.store import open_study
 from planner.sweep import Limits, Sweep
 from trials.devices import DeviceGroup, Node, Versions
-from trials.trial import Failure, Measurement, Outcome, Purpose, TrialConfig, Workload
+from trials.trial import Measurement, Outcome, Purpose, TrialConfig, Workload
 
 FOLDER = Path(__file__).parent / "recordings"
 
@@ -120,12 +120,7 @@ def fit_of(played: Played) -> Fit:
 
 def estimator_of(recording: Recording, outcomes: tuple[Outcome, ...]) -> Estimator:
     """Fitted to ``outcomes`` and the recorded trace."""
-    return fit(
-        [one for one in outcomes if isinstance(one, Measurement)],
-        gpus=load_gpus(),
-        profile=recording.profile,
-        failures=[one for one in outcomes if isinstance(one, Failure)],
-    )
+    return fit(outcomes, gpus=load_gpus(), profile=recording.profile)
 
 
 def _group(recording: Recording) -> DeviceGroup:

@@ -30,7 +30,7 @@ from planner.study.reading import read_peers
 from planner.study.saved import SavedStudy, SavedTrial, spent_on
 from planner.target import Target, TargetFlags, resolve_target
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, Loading, Measurement, Outcome
+from trials.trial import Loading, Measurement, Outcome
 
 WIDTH_MAX = 100  # of the report in a terminal; longer lines are hard to read
 
@@ -59,12 +59,10 @@ def _has_length(flags: TargetFlags) -> bool:
 
 def estimator_of(study: SavedStudy, prices: Prices, peers: Mapping[str, Peer]) -> Estimator:
     """Fitted to all that the study holds, corrected by other studies."""
-    outcomes = [one.outcome for one in study.trials()]
     return fit(
-        [one for one in outcomes if isinstance(one, Measurement)],
+        [one.outcome for one in study.trials()],
         gpus=prices.gpus,
         profile=study.profile,
-        failures=[one for one in outcomes if isinstance(one, Failure)],
         confidence=prices.confidence,
         witnesses=witnesses_of(peers, prices.gpus),
     )

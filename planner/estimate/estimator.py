@@ -24,30 +24,29 @@ from planner.estimate.traced import traced_steps
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.estimate.workers import Workers, fit_workers, probes_by_gpu, reduce_to_one, scaling_multiplier
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, Loading, Measurement, TrialConfig
+from trials.trial import Failure, Loading, Measurement, Outcome, TrialConfig
 
 NEAR_LOG_DISTANCE = math.log(2.0)  # up to twice or half a measured micro batch counts as near
 
 
 def fit(
-    measurements: Sequence[Measurement],
+    outcomes: Sequence[Outcome],
     *,
     gpus: Mapping[str, Gpu],
     profile: WorkloadProfile | None = None,
-    failures: Sequence[Failure] = (),
     confidence: float = 0.9,
     witnesses: Mapping[tuple[str, str], Witnesses] | None = None,
     name: str = "",
     is_training: bool = True,
     tensor_count: int = 1,
 ) -> Estimator:
-    """An estimator of one workload from its measurements, its trace and the catalog's chips.
+    """An estimator of one workload from its trials, its trace and the catalog's chips.
 
     Args:
-        measurements: of one workload; those on chips that ``gpus`` lacks are left out.
+        outcomes: of one workload's trials; measurements on chips that ``gpus`` lacks are left out, and an
+            out-of-memory failure raises the peak memory estimate of its configuration.
         gpus: catalog by name.
         profile: what `planner check` found; its traces carry estimates where nothing was measured.
-        failures: an out-of-memory failure raises the peak memory estimate of its configuration.
         confidence: that the truth lies in an estimate's interval.
         witnesses: other workloads that were measured on two chips (`witnesses_of`); what they say corrects
             the way from one chip to the other.
@@ -56,6 +55,8 @@ def fit(
         tensor_count: ranks of one node that share each matrix, where every worker measured and asked for is
             such a rank; the trace, which is of a whole model, then says nothing.
     """
+    measurements = [one for one in outcomes if isinstance(one, Measurement)]
+    failures = [one for one in outcomes if isinstance(one, Failure)]
     traced = traced_steps(profile.traces) if profile is not None and tensor_count == 1 else {}
     # lines are of steps whose data is loaded as the file has it; other ways stand for themselves
     plain = [one for one in measurements if one.config.loading == Loading()]

@@ -48,12 +48,10 @@ class Known:
     def estimator(self) -> Estimator:
         """Fitted to everything measured so far."""
         if self._estimator is None:
-            outcomes = self.outcomes
             self._estimator = fit(
-                [one for one in outcomes if isinstance(one, Measurement)],
+                self.outcomes,
                 gpus=self.market.gpus,
                 profile=self.profile,
-                failures=[one for one in outcomes if isinstance(one, Failure)],
                 confidence=self.market.confidence,
                 witnesses=self.market.witnesses,
             )

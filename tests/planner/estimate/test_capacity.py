@@ -108,7 +108,7 @@ def test_a_trace_alone_gives_a_peak_with_an_upper_margin() -> None:
 
 def test_what_ran_out_of_memory_does_not_fit() -> None:
     failed = make_failure(replace(L4, micro_batch_size=32))
-    estimator = fit([measured(2, 3 * GIB), measured(8, 6 * GIB)], gpus=GPUS, failures=[failed])
+    estimator = fit([measured(2, 3 * GIB), measured(8, 6 * GIB), failed], gpus=GPUS)
 
     beyond = estimator.peak_memory_bytes(replace(L4, micro_batch_size=64), on("L4-24GB"))
     other = estimator.peak_memory_bytes(
