@@ -24,7 +24,7 @@ from planner.reports.report import Report
 from planner.spot.policy import Policy, PolicyOutcome
 from planner.spot.simulation import changeover_reserve_s
 from planner.study.reading import read_study
-from planner.study.storage import default_storage_url
+from planner.study.storage import default_storage_url, shown, sqlite_file, sqlite_url
 from planner.target import TargetFlags
 from planner.verify.run_plan import RunPlan, run_plan_of
 from trials.model_file.source import hash_workload, local_files
@@ -53,6 +53,7 @@ def run(
         sources,
         (*_facts(report, plan), *(_falling_back(plan, fallback) if fallback else ())),
         has_requirements=_requirements(study.workload).is_file(),
+        storage=None if output.storage is None else _from_elsewhere(output.storage),
     )
     directory = output.out
     _write(files, directory, _requirements(study.workload))
@@ -147,6 +148,12 @@ def _falling_back(plan: Plan, fallback: PolicyOutcome) -> tuple[str, ...]:
         f"as the deadline is no further away than the remaining steps and {formats.duration(reserve_s)} "
         "more, start the run again on demand; it goes on from its checkpoint.",
     )
+
+
+def _from_elsewhere(storage: str) -> str:
+    """The URL as a command in another folder needs it; the password stays out of the files."""
+    file = sqlite_file(storage)
+    return shown(storage) if file is None else sqlite_url(file.resolve())
 
 
 def _requirements(workload: Workload) -> Path:

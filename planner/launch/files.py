@@ -48,7 +48,13 @@ class LaunchFiles:
 
 
 def launch_files(
-    run: RunPlan, gpu: Gpu, model_files: Mapping[str, str], facts: Sequence[str], *, has_requirements: bool
+    run: RunPlan,
+    gpu: Gpu,
+    model_files: Mapping[str, str],
+    facts: Sequence[str],
+    *,
+    has_requirements: bool,
+    storage: str | None = None,
 ) -> LaunchFiles:
     """Everything that a folder needs to start ``run`` on ``gpu``.
 
@@ -58,6 +64,7 @@ def launch_files(
         model_files: the model file and its local imports, text by path relative to the model file's folder.
         facts: what the plan states, a line each, for the reader of the files.
         has_requirements: whether a requirements.txt lies beside the model file.
+        storage: URL of the study's storage as it may be shown; None: the default one.
     """
     values = _values(run, gpu, [_plain(one) for one in facts], has_requirements=has_requirements)
     names = ["train.py", "train.sh", "train_on_ray.py", "ray_job_submit.sh", "rayjob.sh", "rayjob.yaml"]
@@ -76,7 +83,7 @@ def launch_files(
     texts = {PLAN_FILE: dump_run_plan(run)}
     texts |= {f"{MODEL_FOLDER}/{path}": text for path, text in model_files.items()}
     items = [(_key(path), path) for path in (*texts, "train.py", "train_on_ray.py")]
-    values |= {"items": items, "ways": ways, "notes": notes}
+    values |= {"items": items, "ways": ways, "notes": notes, "storage": storage}
     texts |= {name: _render(name, values) for name in (*names, "LAUNCH.md")}
     return LaunchFiles(texts=texts, notes=tuple(notes))
 

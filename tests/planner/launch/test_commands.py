@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 
 from catalogs.gpus import load_gpus
 from catalogs.offers import Pricing as Offered
+from planner.__main__ import run as planner
 from planner.codec import from_json, to_json
 from planner.commands import launch_files, verify
 from planner.commands.remeasure import looks_of
@@ -241,6 +243,20 @@ def test_a_run_as_stated(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None
     bill = usd(run.total_usd.expected)
     assert lines[2].startswith(f"The bill is heading for {bill} ({bill}), against the stated $")
     assert lines[3] == "The price is as planned: $0.720/h."
+
+
+def test_the_line_that_verifies_finds_the_storage_from_the_folder(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    output = Output(storage="sqlite:///study.db", out=Path("launch"), is_json=False)
+    assert launch_files.run("linear", 1, TargetFlags(), desk.pricing(), output) is Exit.PLAN
+    run = load_run_plan(desk.folder / "launch" / "plan.json")
+    desk.log(run, run.step_time_s.expected, 30)
+    monkeypatch.chdir(desk.folder / "launch")
+    (line,) = [one for one in Path("LAUNCH.md").read_text().splitlines() if "planner verify" in one]
+    assert planner(shlex.split(line)[1:]) == Exit.PLAN
+    assert "The speed is as stated" in capsys.readouterr().out
 
 
 def test_a_run_by_a_fifth_slower_and_a_dearer_price(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,11 @@ def offer_of(instance_type: str, pricing: Pricing = Pricing.ON_DEMAND) -> Offer:
 
 
 def files_for(
-    offer: Offer, instance_count: int = 1, workers: int | None = None, **changes: Any
+    offer: Offer,
+    instance_count: int = 1,
+    workers: int | None = None,
+    storage: str | None = None,
+    **changes: Any,
 ) -> LaunchFiles:
     is_cpu = GPUS[offer.gpu].kind is DeviceKind.CPU
     gpu_count = workers or offer.gpu_count * instance_count
@@ -90,7 +94,7 @@ def files_for(
     )
     run = make_run_plan(offer=offer, instance_count=instance_count, config=config, is_cpu=is_cpu, **changes)
     facts = ["Rent it.", 'A "quoted" \\ line\nbroken.']
-    return launch_files(run, GPUS[offer.gpu], MODEL, facts, has_requirements=False)
+    return launch_files(run, GPUS[offer.gpu], MODEL, facts, has_requirements=False, storage=storage)
 
 
 def parsed(files: LaunchFiles, name: str) -> Any:
@@ -265,3 +269,11 @@ def test_a_hostile_study_name_and_path_stay_text() -> None:
             assert "touch y" not in text
     assert json.loads(files.texts["plan.json"])["study"] == 'x"""; import os #\n$(touch y)'
     assert "planner verify 'x" in files.texts["LAUNCH.md"]
+
+
+def test_the_storage_of_the_study_is_named_where_it_is_not_the_default_one() -> None:
+    plain = files_for(offer_of("g6.xlarge"))
+    assert "planner verify gpt-01234567 --directory ." in plain.texts["LAUNCH.md"]
+    url = "postgresql://me:***@db/runs of mine"
+    named = files_for(offer_of("g6.xlarge"), storage=url)
+    assert f"planner verify gpt-01234567 --storage '{url}' --directory ." in named.texts["LAUNCH.md"]
