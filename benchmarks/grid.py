@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from planner.choice.rule_out import Technique, rule_out, technique_of
+from planner.choice.rule_out import rule_out
+from planner.estimate.setting import Setting, technique_of
 from trials.measuring.measure import INTERPOLATED_FROM
 from trials.trial import FailureKind, Measurement, Outcome, Precision, TrialConfig
 
@@ -57,9 +58,9 @@ def next_config(
     return None if index is None else grid[index]
 
 
-def seen_of(outcomes: Iterable[Outcome]) -> dict[Technique, Seen]:
+def seen_of(outcomes: Iterable[Outcome]) -> dict[Setting, Seen]:
     """By technique."""
-    found: dict[Technique, Seen] = {}
+    found: dict[Setting, Seen] = {}
     for one in sorted(outcomes, key=lambda one: one.config.micro_batch_size):
         technique, size = technique_of(one.config), one.config.micro_batch_size
         before = found.get(technique, Seen())

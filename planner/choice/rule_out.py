@@ -6,36 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planner.choice.guard import rejected_arithmetic
-from trials.trial import FailureKind, Measurement, Outcome, Parallelism, Precision, TrialConfig
+from planner.estimate.setting import Setting, technique_of
+from trials.trial import FailureKind, Measurement, Outcome, Precision, TrialConfig
+
+__all__ = ["RuledOut", "rule_out", "technique_of"]
 
 # Chance, not the configuration, ended these; they may be planned again.
 _BY_CHANCE = frozenset({FailureKind.WORKER_LOST, FailureKind.WRONG_DEVICE})
-
-
-@dataclass(frozen=True, slots=True)
-class Technique:
-    """A configuration without its batch: what memory grows along."""
-
-    gpu: str
-    gpu_count: int
-    node_count: int
-    precision: Precision
-    parallelism: Parallelism
-    is_checkpointed: bool
-    is_compiled: bool
-
-
-def technique_of(config: TrialConfig) -> Technique:
-    """``config`` without its batch."""
-    return Technique(
-        gpu=config.gpu,
-        gpu_count=config.gpu_count,
-        node_count=config.node_count,
-        precision=config.precision,
-        parallelism=config.parallelism,
-        is_checkpointed=config.is_checkpointed,
-        is_compiled=config.is_compiled,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +20,8 @@ class RuledOut:
     """Failures, by how far each reaches."""
 
     configs: frozenset[TrialConfig]  # failed for a reason of their own
-    techniques: frozenset[Technique]  # unsupported at any batch size
-    overflowing: dict[Technique, int]  # least micro batch size that ran out of memory
+    techniques: frozenset[Setting]  # unsupported at any batch size
+    overflowing: dict[Setting, int]  # least micro batch size that ran out of memory
     diverged: frozenset[tuple[Precision, bool]]  # arithmetic that was never sane, by whether compiled
     measured: frozenset[TrialConfig]  # worked at least once
     rejected: frozenset[tuple[Precision, bool]]  # whose loss did not follow fp32's, by whether compiled
@@ -77,8 +54,8 @@ def rule_out(outcomes: Iterable[Outcome], cpus: frozenset[str] = frozenset()) ->
     measured = {config for config, one in last.items() if isinstance(one, Measurement)}
     sane = {(config.precision, config.is_compiled) for config in measured}
     configs: set[TrialConfig] = set()
-    techniques: set[Technique] = set()
-    overflowing: dict[Technique, int] = {}
+    techniques: set[Setting] = set()
+    overflowing: dict[Setting, int] = {}
     diverged: set[tuple[Precision, bool]] = set()
     for one in known:
         if isinstance(one, Measurement) or one.kind in _BY_CHANCE:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from catalogs.gpus import DeviceKind
 from planner.estimate.collectives import Transport, fabric_of
 from planner.estimate.lognormal import sigmas
-from planner.estimate.measured import Setting, setting_of
 from planner.estimate.memory import (
     UPPER_FRACTION,
     UPPER_FRACTION_MEASURED,
@@ -24,6 +23,7 @@ from planner.estimate.memory import (
     fit_memory_line,
     state_bytes,
 )
+from planner.estimate.setting import Setting, setting_of
 from planner.estimate.values import Basis, Estimate, Hardware
 from trials.profile import Trace, WorkloadProfile
 from trials.trial import Failure, FailureKind, Measurement, Parallelism, Precision, TrialConfig

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from planner.estimate.chips import Chip, chip_of
 from planner.estimate.distance import CPU_TO_GPU_LOG_SPREAD, POWER_LOG_SPREAD, chip_log_spread
 from planner.estimate.interval import Ground, half_width
-from planner.estimate.measured import Line, Source
+from planner.estimate.line import Line
+from planner.estimate.measured import Source
 from planner.estimate.mix import Mix, Point, Ratio, infer
 from planner.estimate.peers import Passage, Witnesses
 from planner.estimate.traced import TracedStep

@@ -16,16 +16,21 @@ from catalogs.gpus import Gpu
 from planner.estimate.capacity import Capacity, fit_capacity
 from planner.estimate.compute import Compute, fit_compute, traced_optimizer_s
 from planner.estimate.interval import Ground, half_width, multiplier
+from planner.estimate.line import Line
 from planner.estimate.loading import otherwise_loaded, simpler_loadings
 from planner.estimate.lognormal import mean_of, sigmas
-from planner.estimate.measured import RUN_TO_RUN_FRACTION, Line, Setting, setting_of, sources_of, vcpus_used
+from planner.estimate.measured import sources_of
 from planner.estimate.peers import Witnesses
+from planner.estimate.setting import Setting, setting_of, vcpus_used
 from planner.estimate.traced import traced_steps
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.estimate.workers import Workers, fit_workers, probes_by_gpu, reduce_to_one, scaling_multiplier
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, Loading, Measurement, Outcome, TrialConfig
 
+RUN_TO_RUN_FRACTION = 0.02
+"""Floor of the half width of any measured time: two runs of the same step on the same cloud GPU type differ
+by about this much from clocks, placement and temperature, which the steps of one run do not show."""
 NEAR_LOG_DISTANCE = math.log(2.0)  # up to twice or half a measured micro batch counts as near
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from catalogs.gpus import DeviceKind, Gpu
 from planner.estimate.chips import peak_flop_per_s
-from planner.estimate.measured import vcpus_used
+from planner.estimate.setting import vcpus_used
 from trials.profile import OperationClass, Trace, TraceMode
 from trials.trial import Measurement
 

@@ -19,7 +19,8 @@ from planner.estimate.collectives import (
     fabric_of,
     traffic_fraction,
 )
-from planner.estimate.measured import hardware_measured, vcpus_used
+from planner.estimate.measured import hardware_measured
+from planner.estimate.setting import vcpus_used
 from trials.extras import LinkProbe
 from trials.trial import Measurement
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from catalogs.gpus import Gpu
 from planner.choice.candidates import StepEstimator
-from planner.choice.rule_out import Technique, technique_of
 from planner.choice.space import divisors
-from planner.estimate.measured import vcpus_used
+from planner.estimate.setting import Setting, technique_of, vcpus_used
 from planner.estimate.values import Hardware
 from planner.reports.report import Curve, CurvePoint
 from trials.trial import Measurement, Outcome
@@ -27,7 +26,7 @@ def fitted_curves(
         gpus: figures by catalog name.
         estimator: fitted to ``outcomes``.
     """
-    by_technique: dict[Technique, list[Measurement]] = {}
+    by_technique: dict[Setting, list[Measurement]] = {}
     for one in outcomes:
         if isinstance(one, Measurement) and one.config.gpu in gpus:
             by_technique.setdefault(technique_of(one.config), []).append(one)

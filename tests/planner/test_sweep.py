@@ -12,11 +12,11 @@ import optuna
 import pytest
 
 from planner.choice.guard import guards, reference_of
-from planner.choice.rule_out import technique_of
 from planner.choice.space import configs_for, worker_counts
 from planner.cost import with_waiting
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
+from planner.estimate.setting import technique_of
 from planner.search.flights import Flights
 from planner.search.known import Known
 from planner.search.market import Market

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from planner.estimate.measured import fit_line, sources_of
+from planner.estimate.line import fit_line
+from planner.estimate.measured import sources_of
 from tests.builders import make_config, make_cpu, make_environment, make_measurement
 from trials.trial import Measurement, Phases, Series
 

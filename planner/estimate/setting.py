@@ -1,0 +1,56 @@
+"""A configuration without its batch: what shares a line of step times, and a line of peak memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from catalogs.gpus import DeviceKind, Gpu
+from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Everything of a configuration but the batch: measurements of one setting share a line."""
+
+    gpu: str
+    vcpus: int | None = None  # of the node, on CPU; None also where it does not matter
+    gpu_count: int
+    node_count: int
+    precision: Precision
+    parallelism: Parallelism
+    is_checkpointed: bool
+    is_compiled: bool
+
+
+def technique_of(config: TrialConfig) -> Setting:
+    """The setting of ``config`` on whatever host: what its failures hold for."""
+    return Setting(
+        gpu=config.gpu,
+        gpu_count=config.gpu_count,
+        node_count=config.node_count,
+        precision=config.precision,
+        parallelism=config.parallelism,
+        is_checkpointed=config.is_checkpointed,
+        is_compiled=config.is_compiled,
+    )
+
+
+def setting_of(config: TrialConfig, gpu: Gpu, vcpus: int | None) -> Setting:
+    """The setting of ``config`` on a node with ``vcpus``: on CPU only, and in whole ones for each worker."""
+    technique = technique_of(config)
+    if gpu.kind is not DeviceKind.CPU or vcpus is None:
+        return technique
+    workers = _workers_per_node(config)
+    return replace(technique, vcpus=max(1, vcpus // workers) * workers)
+
+
+def vcpus_used(measurement: Measurement) -> int:
+    """Of a node, on CPU: the cores that Ray gave the workers there, which need not be all it has."""
+    threads = measurement.environment.threads_per_worker
+    if threads is None:
+        return measurement.environment.host_cpu_count
+    return threads * _workers_per_node(measurement.config)
+
+
+def _workers_per_node(config: TrialConfig) -> int:
+    return max(1, config.gpu_count // config.node_count)
