@@ -21,7 +21,8 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from planner.study.store import load_study, summaries
+from planner.study.listing import summaries
+from planner.study.store import load_study
 from trials.trial import Measurement, Outcome
 
 ROOT = Path(__file__).parent.parent

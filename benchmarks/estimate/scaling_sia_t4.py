@@ -22,7 +22,8 @@ from benchmarks.estimate.scores import (
     worst_factor,
 )
 from planner.estimate.collectives import Fabric, Group, Transport, channel_of
-from planner.estimate.scaling import SCORE_QUANTILES, ScalingPoint, WorkerStep, fit_scaling
+from planner.estimate.overlap import WorkerStep
+from planner.estimate.scaling import SCORE_QUANTILES, ScalingPoint, fit_scaling
 from planner.estimate.traffic import Traffic, ddp_traffic
 from trials.trial import Parallelism
 

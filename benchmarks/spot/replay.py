@@ -23,10 +23,11 @@ from benchmarks.spot.trace import Pool, PoolMarket, SlotMarket, read_pool
 from catalogs.gpus import GIB, Link
 from catalogs.offers import Offer, Pricing
 from planner.estimate.values import Basis, Estimate
+from planner.spot.compare import compare_policies, fallback_interval_s
 from planner.spot.history import replacement_wait_s
 from planner.spot.interval import best_interval_s
 from planner.spot.job import WAIT_S, Restart, Saving, SpotJob
-from planner.spot.policy import Policy, compare_policies, fallback_interval_s
+from planner.spot.policy import Policy
 from planner.spot.segments import means
 from planner.spot.simulation import Run, run_on_spot, run_with_fallback
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from planner.choice.plan import Plan
-from planner.choice.recommend import Recommendation
+from planner.choice.recommendation import Recommendation
 from planner.choice.ties import NEGLIGIBLE_FRACTION
 from planner.estimate.noise_scale import (
     NoiseScale,

@@ -91,6 +91,11 @@ class NoChoice:
     needed_bytes: float | None = None
     memory_bytes: int | None = None
 
+    @property
+    def shortage(self) -> float:
+        """Of memory: what is needed over what is there."""
+        return (self.needed_bytes or 0.0) / (self.memory_bytes or 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:

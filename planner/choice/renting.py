@@ -10,8 +10,9 @@ from planner.bill.price_run import Pricer
 from planner.choice.plan import Plan
 from planner.cost import SECONDS_PER_HOUR
 from planner.spot.break_even import break_even_discount, break_even_rate_per_s
+from planner.spot.compare import compare_policies
 from planner.spot.outcome import rounding_per_holding_s
-from planner.spot.policy import PolicyChoice, choose_policy, compare_policies
+from planner.spot.policy import PolicyChoice, choose_policy
 
 
 def with_break_even(ranked: Sequence[Plan]) -> tuple[Plan, ...]:

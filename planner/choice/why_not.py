@@ -14,7 +14,7 @@ from catalogs.offers import Offer
 from planner.choice.candidates import NoChoice
 from planner.choice.explain import nearest_plan
 from planner.choice.plan import Plan
-from planner.choice.recommend import LeftOut, Recommendation
+from planner.choice.recommendation import LeftOut, Recommendation
 from planner.choice.sensitivity import FACTOR_MAX, Reprice, crossing
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import planner
 from planner.choice.batch_size import choose_batch_size
 from planner.choice.guard import guards
-from planner.choice.recommend import Recommendation, recommend
+from planner.choice.recommend import recommend
+from planner.choice.recommendation import Recommendation
 from planner.choice.space import Knobs, configs_for
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit

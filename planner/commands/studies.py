@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from planner.exits import Exit
+from planner.study.listing import summaries
 from planner.study.storage import default_storage_url
-from planner.study.store import summaries
 
 
 def run(storage: str | None) -> Exit:

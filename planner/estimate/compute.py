@@ -11,79 +11,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.estimate.chips import Chip, chip_of
-from planner.estimate.distance import CPU_TO_GPU_LOG_SPREAD, POWER_LOG_SPREAD, chip_log_spread
-from planner.estimate.interval import Ground, half_width
-from planner.estimate.line import Line
-from planner.estimate.measured import Source
+from planner.estimate.distance import chip_log_spread
+from planner.estimate.interval import Ground
 from planner.estimate.mix import Mix, Point, Ratio, infer
 from planner.estimate.peers import Passage, Witnesses
 from planner.estimate.traced import TracedStep
 from planner.estimate.values import Hardware
-from trials.trial import Parallelism, TrialConfig
+from planner.estimate.ways import (
+    COMPILE_FACTOR,
+    CONVOLUTION_LOG_SPREAD,
+    Alone,
+    Start,
+    Way,
+    shards_of,
+    way_by_trace,
+)
+from trials.trial import TrialConfig
 
 CHECKPOINT_FACTOR = 4.0 / 3.0
 """One more forward on top of forward and backward, which is twice a forward (Chen et al. 2016)."""
 _CHECKPOINT_LOG_SPREAD = 0.06
-_COMPILE_FACTOR = 0.85  # TorchInductor's training speed-ups lie between 1.0 and 1.6 (PyTorch 2, ASPLOS 2024)
 _COMPILE_LOG_SPREAD = 0.2
-_TRACE_ALONE_LOG_SPREAD = 0.2
-_CONVOLUTION_LOG_SPREAD = {Ground.TRACED: 0.15, Ground.TRACE_ALONE: 0.4}
-"""Set before traces of convnets were held against recordings (benchmarks/estimate/convnets.py: 66 of 74 of
-Zeus's ResNet-50 rows lie in the interval so widened); cuDNN chooses among algorithms as it runs."""
 _WAYS_TRIED = 3  # of the measured settings, the likeliest first
-_COMPARED_AT = 0.9  # confidence at which ways are compared
 _SHARED_LOG_SPREAD = 0.05  # taking synchronisation out of a step of several workers
 
 Technique = tuple[bool, bool]  # is checkpointed, is compiled
-
-
-@dataclass(frozen=True, slots=True)
-class Alone:
-    """One worker's step with no one to wait for, and how unsure it is."""
-
-    micro_batch_s: float
-    optimizer_s: float
-    log_spread: float  # standard deviation
-    ground: Ground
-    log_noise: float  # standard deviation of the measurement that it starts from
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A source reduced to one worker."""
-
-    source: Source
-    chip: Chip
-    synchronisation_s: float  # per micro batch, to be taken off the line; 0 for one worker
-
-    def is_like(self, chip: Chip) -> bool:
-        """Whether it was measured in the precision and on the kind of device of ``chip``."""
-        return self.chip.precision is chip.precision and self.chip.is_cpu == chip.is_cpu
-
-    def micro_batch_s(self, micro_batch_size: float) -> float:
-        """Of one worker alone, at a batch size on the source's line."""
-        line_s = self.source.line.micro_batch_s(micro_batch_size)
-        return max(0.05 * line_s, line_s - self.synchronisation_s)
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """A way to one worker's micro batch, before the counts of workers and of micro batches matter."""
-
-    line: Line | None  # followed to the size asked for; None from the trace alone
-    micro_batch_s: float
-    optimizer_s: float  # with all parameters on one worker
-    log_spread: float
-    ground: Ground
-
-    def alone(self, config: TrialConfig) -> Alone:
-        """The way's end for ``config``."""
-        spread, noise = self.log_spread, 0.0
-        if self.line is not None:
-            spread = math.hypot(spread, self.line.count_log_spread(config.accumulation))
-            noise = self.line.log_noise
-        optimizer_s = self.optimizer_s / _shards(config.parallelism, config.gpu_count)
-        return Alone(self.micro_batch_s, optimizer_s, spread, self.ground, noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +47,7 @@ class Compute:
     traced: Mapping[bool, TracedStep]
     witnesses: Mapping[tuple[str, str], Witnesses]  # other workloads, by source and target chip
     name: str  # of the workload, among the witnesses
-    _ways: dict[tuple[Chip, Technique, int, int], tuple[_Way, ...]] = field(
+    _ways: dict[tuple[Chip, Technique, int, int], tuple[Way, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
     _host_shares: dict[tuple[Technique, Chip, int], float] = field(
@@ -115,20 +67,22 @@ class Compute:
         key = (chip, technique, config.micro_batch_size, config.gpu_count if is_count_measured else 0)
         if key not in self._ways:
             self._ways[key] = tuple(self._ways_to(config, chip))
-        return min((one.alone(config) for one in self._ways[key]), key=_width, default=None)
+        return min(
+            (one.alone(config) for one in self._ways[key]), key=lambda one: one.half_width, default=None
+        )
 
-    def _ways_to(self, config: TrialConfig, chip: Chip) -> Iterator[_Way]:
+    def _ways_to(self, config: TrialConfig, chip: Chip) -> Iterator[Way]:
         """From the likeliest settings, and by the trace where none is of the chip's kind.
 
         Else the trace is in the way's ratio. What was measured in the precision itself leaves no say to
         other precisions: how much one gains over another is what data sheets know least.
         """
-        near = sorted(self.starts, key=lambda one: _penalty(one, config))[:_WAYS_TRIED]
+        near = sorted(self.starts, key=lambda one: one.unlikeness(config))[:_WAYS_TRIED]
         near = [one for one in near if one.is_like(chip)] or near
         yield from (self._way(start, config, chip) for start in near)
         traced = self._traced(config.is_checkpointed)
         if traced is not None and not any(one.chip.is_cpu == chip.is_cpu for one in near):
-            yield _from_trace(traced, config, chip)
+            yield way_by_trace(traced, config, chip)
 
     def floor_s(self, config: TrialConfig, hardware: Hardware) -> float:
         """Least time of a micro batch by the roofline; 0 without a trace."""
@@ -143,7 +97,7 @@ class Compute:
         chip = chip_of(config, hardware)
         if chip is None or chip.is_cpu or not self.starts:
             return None
-        setting = min(self.starts, key=lambda one: _penalty(one, config)).source.setting
+        setting = min(self.starts, key=lambda one: one.unlikeness(config)).source.setting
         technique = (setting.is_checkpointed, setting.is_compiled)
         return self._host_share(technique, chip, config.micro_batch_size)
 
@@ -153,7 +107,7 @@ class Compute:
             self._host_shares[key] = self.mixes[technique].host_share(chip, size)
         return self._host_shares[key]
 
-    def _way(self, start: Start, config: TrialConfig, chip: Chip) -> _Way:
+    def _way(self, start: Start, config: TrialConfig, chip: Chip) -> Way:
         """From a measured setting to ``config`` on ``chip``."""
         source, line = start.source, start.source.line
         technique = (source.setting.is_checkpointed, source.setting.is_compiled)
@@ -170,17 +124,17 @@ class Compute:
             traced = self.mixes[technique].traced
             ground = Ground.CHIPS if traced is None else Ground.TRACED
             if traced is not None and traced.has_convolutions:
-                spreads.append(_CONVOLUTION_LOG_SPREAD[ground])
+                spreads.append(CONVOLUTION_LOG_SPREAD[ground])
         if source.setting.is_checkpointed != config.is_checkpointed:
             micro_s *= self._checkpoint_factor(chip, size) ** (1 if config.is_checkpointed else -1)
             spreads.append(_CHECKPOINT_LOG_SPREAD)
         if source.setting.is_compiled != config.is_compiled:
-            micro_s *= _COMPILE_FACTOR if config.is_compiled else 1.0 / _COMPILE_FACTOR
+            micro_s *= COMPILE_FACTOR if config.is_compiled else 1.0 / COMPILE_FACTOR
             spreads.append(_COMPILE_LOG_SPREAD)
         if start.synchronisation_s > 0:
             spreads.append(_SHARED_LOG_SPREAD)
-        optimizer_s *= _shards(source.setting.parallelism, source.setting.gpu_count)
-        return _Way(line, micro_s, optimizer_s, math.hypot(*spreads), ground)
+        optimizer_s *= shards_of(source.setting.parallelism, source.setting.gpu_count)
+        return Way(line, micro_s, optimizer_s, math.hypot(*spreads), ground)
 
     def _ratio(
         self, technique: Technique, source: Chip, target: Chip, size: int, source_s: float
@@ -238,7 +192,7 @@ def traced_optimizer_s(
     chip, steps = chip_of(config, hardware), next(iter(traced.values()), None)
     if chip is None or steps is None:
         return None
-    shards = _shards(config.parallelism, config.gpu_count)
+    shards = shards_of(config.parallelism, config.gpu_count)
     return steps.time(chip, config.micro_batch_size).optimizer_s / shards
 
 
@@ -263,41 +217,3 @@ def passage_of(workload: str, mix: Mix, source: Chip, target: Chip, size: int, s
         host_share=mix.host_share(source, size),
         gpu_ratio=mix.gpu_ratio(source, target, size),
     )
-
-
-def _from_trace(traced: TracedStep, config: TrialConfig, chip: Chip) -> _Way:
-    time = traced.time(chip, config.micro_batch_size)
-    factor = _COMPILE_FACTOR if config.is_compiled else 1.0
-    ground = Ground.TRACE_ALONE
-    spread = math.hypot(
-        _TRACE_ALONE_LOG_SPREAD,
-        POWER_LOG_SPREAD * math.log(chip.throttle),
-        _CONVOLUTION_LOG_SPREAD[ground] if traced.has_convolutions else 0.0,
-        CPU_TO_GPU_LOG_SPREAD if chip.is_cpu else 0.0,
-    )
-    return _Way(None, time.micro_batch_s * factor, time.optimizer_s, spread, ground)
-
-
-def _width(way: Alone) -> float:
-    """Of its interval, in log."""
-    return half_width(way.ground, way.log_spread, way.log_noise, _COMPARED_AT)
-
-
-def _penalty(start: Start, config: TrialConfig) -> float:
-    """Rough log spread of the way from ``start``, to try the most promising ones only."""
-    setting = start.source.setting
-    return (
-        1.0 * (setting.gpu != config.gpu)
-        + 0.4 * (setting.precision is not config.precision)
-        + 0.1 * (setting.is_checkpointed != config.is_checkpointed)
-        + 0.3 * (setting.is_compiled != config.is_compiled)
-        + 0.05 * (setting.gpu_count != config.gpu_count)
-        + 0.05 * (setting.gpu_count != 1)
-        + 0.2 * start.source.line.distance(config.micro_batch_size)
-        + 2.0 * start.chip.is_cpu * (setting.gpu != config.gpu)
-    )
-
-
-def _shards(parallelism: Parallelism, gpu_count: int) -> int:
-    """Among how many workers the optimizer's work is divided."""
-    return gpu_count if parallelism is Parallelism.FSDP2 else 1

@@ -6,7 +6,7 @@ import math
 
 from planner.estimate.chips import Chip
 from planner.estimate.mix import Ratio
-from planner.estimate.scaling import LINK_FACTORS
+from planner.estimate.overlap import LINK_FACTORS
 
 FORMULA_LOG_SPREAD = 0.12  # kernels are tuned for some chips more than for others
 HOST_LOG_SPREAD = 0.45

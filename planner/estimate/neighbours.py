@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from catalogs.gpus import Gpu
-from planner.estimate.compute import Compute, Start, fit_compute, passage_of, traced_optimizer_s
+from planner.estimate.compute import Compute, fit_compute, passage_of, traced_optimizer_s
 from planner.estimate.measured import sources_of
 from planner.estimate.peers import Witness, Witnesses, hear
 from planner.estimate.traced import traced_steps
+from planner.estimate.ways import Start
 from planner.estimate.workers import probes_by_gpu, reduce_to_one
 from trials.profile import WorkloadProfile
 from trials.trial import Measurement

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from planner.estimate.chips import Chip
 from planner.estimate.collectives import Collective, Transport, traffic_fraction
-from planner.estimate.scaling import SHARED_BUS
+from planner.estimate.overlap import SHARED_BUS
 
 Vector = NDArray[np.float64]
 

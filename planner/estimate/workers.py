@@ -11,18 +11,14 @@ import numpy as np
 
 from planner.estimate.chips import chip_of
 from planner.estimate.collectives import Fabric, Group, fabric_of
-from planner.estimate.compute import Alone, Compute, Start
+from planner.estimate.compute import Compute
 from planner.estimate.measured import Source
+from planner.estimate.overlap import WorkerStep
 from planner.estimate.probe import CollectiveProbe, probes_of
-from planner.estimate.scaling import (
-    SCORE_QUANTILES,
-    ScalingModel,
-    ScalingPoint,
-    WorkerStep,
-    fit_scaling,
-)
+from planner.estimate.scaling import SCORE_QUANTILES, ScalingModel, ScalingPoint, fit_scaling
 from planner.estimate.traffic import Traffic, ddp_traffic, fsdp2_traffic
 from planner.estimate.values import Hardware
+from planner.estimate.ways import Alone, Start
 from trials.profile import WorkloadProfile
 from trials.trial import Measurement, Parallelism, TrialConfig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.choice.plan import Plan
-from planner.choice.recommend import Recommendation
+from planner.choice.recommendation import Recommendation
 from planner.choice.sensitivity import Change, Sensitivity
 from planner.choice.settle import UsefulTrial
 from planner.reports import formats

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.bill.energy import JOULES_PER_KWH, Energy
 from planner.bill.price_run import SpotRun
 from planner.choice.plan import Plan
-from planner.choice.recommend import Recommendation
+from planner.choice.recommendation import Recommendation
 from planner.reports import formats
 from planner.spot.job import WAIT_FACTOR, WALL_COVERAGE
 from planner.spot.policy import MISS_CAVEAT, Policy, PolicyOutcome

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from planner.choice.batch_size import BatchChoice
 from planner.choice.guard import Guard
-from planner.choice.recommend import Recommendation
+from planner.choice.recommendation import Recommendation
 from planner.choice.space import Exclusion
 from planner.estimate.bound import Binding
 from planner.estimate.probe import LinkFinding

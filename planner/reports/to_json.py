@@ -10,33 +10,32 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from catalogs.gpus import DeviceKind
-from catalogs.offers import Offer
-from planner.bill.price_run import SpotRun
-from planner.choice.explain import Comparison, Shortfall
 from planner.choice.guard import Guard
-from planner.choice.plan import Plan
-from planner.choice.recommend import Recommendation
-from planner.choice.sensitivity import Sensitivity
-from planner.choice.settle import UsefulTrial
+from planner.choice.recommendation import Recommendation
 from planner.estimate.bound import Binding
 from planner.filters import Filters
 from planner.reports import words
 from planner.reports.batch_to_json import batch_json
 from planner.reports.cautions import first_warning, warnings
+from planner.reports.plans_to_json import (
+    comparison_json,
+    plan_json,
+    plan_row,
+    policies_json,
+    sensitivity_json,
+    shortfall_json,
+    useful_trial_json,
+)
 from planner.reports.renting import ways_to_rent
 from planner.reports.report import Report
 from planner.reports.trials_to_json import (
     config_json,
     curve_json,
     environment_json,
-    estimate_json,
     trial_json,
 )
 from planner.reports.why import explanation
-from planner.spot.policy import PolicyChoice
 
-SECONDS_PER_DAY = 86_400
 SCHEMA_VERSION = 1  # raised when a key changes its meaning or goes; new keys do not raise it
 
 
@@ -47,6 +46,13 @@ def render(report: Report) -> str:
 
 
 def _document(report: Report) -> dict[str, Any]:
+    answer = report.recommendation
+    plans = [plan_row(one) for one in answer.plans]
+    return {**_question(report), **_choice(report), **_evidence(report), "plans": plans}
+
+
+def _question(report: Report) -> dict[str, Any]:
+    """What was asked, and the answer in words."""
     answer = report.recommendation
     return {
         "schema_version": SCHEMA_VERSION,
@@ -70,15 +76,22 @@ def _document(report: Report) -> dict[str, Any]:
         },
         "confidence_fraction": answer.confidence,
         "provisioning_s": answer.terms.stated.all_in.provisioning_s,
-        "winner": _plan(answer.winner),
-        "nearest": _plan(answer.nearest),
-        "shortfall": _shortfall(answer.shortfall),
-        "comparison": _comparison(answer.comparison),
+    }
+
+
+def _choice(report: Report) -> dict[str, Any]:
+    """The answer, and what it was chosen from."""
+    answer = report.recommendation
+    return {
+        "winner": plan_json(answer.winner),
+        "nearest": plan_json(answer.nearest),
+        "shortfall": shortfall_json(answer.shortfall),
+        "comparison": comparison_json(answer.comparison),
         "batch_choice": batch_json(report.batch),
-        "policies": _policies(answer.policies),
-        "useful_trial": _useful_trial(answer.useful_trial),
-        "settling": [_useful_trial(one) for one in answer.settling],
-        "sensitivities": [_sensitivity(one) for one in answer.sensitivities],
+        "policies": policies_json(answer.policies),
+        "useful_trial": useful_trial_json(answer.useful_trial),
+        "settling": [useful_trial_json(one) for one in answer.settling],
+        "sensitivities": [sensitivity_json(one) for one in answer.sensitivities],
         "frontier_ranks": [one.rank for one in answer.frontier],
         "best_by_hour_value": [
             {"from_hour_value_usd": one.hour_value_usd, "best_rank": one.plan.rank}
@@ -92,6 +105,12 @@ def _document(report: Report) -> dict[str, Any]:
         "set_aside": [{"reason": one.reason, "offer_count": one.offer_count} for one in answer.set_aside],
         "least_memory": _least_memory(answer),
         "stale_prices": _stale_prices(answer),
+    }
+
+
+def _evidence(report: Report) -> dict[str, Any]:
+    """What was measured, and what it cost."""
+    return {
         "sweep": {
             "spent_usd": report.sweep.spent_usd,
             "wall_s": report.sweep.wall_s,
@@ -106,7 +125,6 @@ def _document(report: Report) -> dict[str, Any]:
         "environments": [environment_json(one) for one in report.environments],
         "trials": [trial_json(one) for one in report.trials],
         "curves": [curve_json(one) for one in report.curves],
-        "plans": [plan_row(one) for one in answer.plans],
     }
 
 
@@ -126,169 +144,6 @@ def _workload(report: Report) -> dict[str, Any]:
         "trainable_parameter_count": profile.trainable_parameter_count,
         "sample_shape": profile.sample_shape,
         "dataset_size": profile.dataset_size,
-    }
-
-
-def _plan(plan: Plan | None) -> dict[str, Any] | None:
-    """A plan with its bill and its notes."""
-    if plan is None:
-        return None
-    terms = [
-        {
-            "name": one.name,
-            "low_usd": one.low_usd,
-            "expected_usd": one.expected_usd,
-            "high_usd": one.high_usd,
-            "formula": one.formula,
-        }
-        for one in plan.breakdown.terms
-    ]
-    return {
-        **plan_row(plan),
-        "breakdown": terms,
-        "not_counted": list(plan.bill.not_counted),
-        "notes": list(plan.notes),
-    }
-
-
-def plan_row(plan: Plan) -> dict[str, Any]:
-    """A plan as a row of ``plans``."""
-    return {
-        "rank": plan.rank,
-        "offer": _offer(plan.offer),
-        "instance_count": plan.instance_count,
-        "device_count": plan.device_count,
-        "price_usd_per_hour": plan.price_usd_per_hour,
-        "configuration": config_json(plan.config),
-        "basis": plan.basis.value,
-        "step_time_s": estimate_json(plan.step_time_s),
-        "throughput_samples_per_s": estimate_json(plan.throughput_per_s),
-        "duration_s": estimate_json(plan.duration_s),
-        "held_s": estimate_json(plan.held_s),
-        "checkpoint_interval_s": plan.checkpoint_interval_s,
-        "checkpoint_stall_s": plan.saving.stall_s,
-        "spot": _spot(plan.spot),
-        "energy_j": estimate_json(plan.energy.energy_j) if plan.energy else None,
-        "co2_kg": estimate_json(plan.energy.co2_kg) if plan.energy and plan.energy.co2_kg else None,
-        "cost_usd": estimate_json(plan.cost_usd),
-        "cost_with_waiting_usd": estimate_json(plan.weighed_usd),
-        "total_with_sweep_usd": estimate_json(plan.total_usd),
-        "peak_memory_bytes": estimate_json(plan.peak_memory_bytes),
-        "memory_bytes": plan.memory_bytes,
-        "memory_headroom_fraction": plan.memory_headroom_fraction,
-        "is_within_budget": plan.is_within_budget,
-        "is_within_deadline": plan.is_within_deadline,
-        "is_tied_with_best": plan.is_tied_with_best,
-        "host_fraction": plan.host_fraction,
-    }
-
-
-def _spot(spot: SpotRun | None) -> dict[str, Any] | None:
-    if spot is None:
-        return None
-    return {
-        "is_rate_known": spot.is_rate_known,
-        "is_rate_stated": spot.is_rate_stated,
-        "interruptions_per_s": spot.job.interruptions_per_s if spot.is_rate_known else None,
-        "interruption_count": spot.interruption_count,
-        "restart": {**asdict(spot.job.restart), "total_s": spot.job.restart.total_s},
-        "mean_wait_s": spot.job.wait_s,
-        "rent_p10_usd": spot.cost_usd_p10,
-        "rent_p90_usd": spot.cost_usd_p90,
-        "deadline_missed_fraction": spot.miss_probability,
-        "break_even_interruptions_per_s": spot.break_even_rate_per_s,
-    }
-
-
-def _policies(choice: PolicyChoice | None) -> dict[str, Any] | None:
-    if choice is None:
-        return None
-    return {
-        "chosen": choice.chosen.policy.value,
-        "reason": choice.reason.value,
-        "accepted_miss_fraction": choice.accepted_miss_fraction,
-        "discount_fraction": choice.discount_fraction,
-        "break_even_discount_fraction": choice.break_even_discount_fraction,
-        "compared": [
-            {
-                "policy": one.policy.value,
-                "rent_usd": estimate_json(one.cost_usd),
-                "wall_s": estimate_json(one.wall_s),
-                "deadline_missed_fraction": one.miss_probability,
-                "on_demand_fraction": one.on_demand_fraction,
-                "checkpoint_interval_s": one.checkpoint_interval_s,
-            }
-            for one in choice.compared
-        ],
-    }
-
-
-def _offer(offer: Offer) -> dict[str, Any]:
-    return {
-        "provider": offer.provider,
-        "instance_type": offer.instance_type,
-        "region": offer.region,
-        "pricing": offer.pricing.value,
-        "device": offer.gpu,
-        "device_count": offer.gpu_count,
-        "vcpus": offer.vcpus,
-        "memory_bytes": offer.memory_bytes,
-        "price_usd_per_hour": offer.price_usd_per_hour,
-        "billing_increment_s": offer.billing_increment_s,
-        "as_of": offer.as_of.isoformat(),
-        "source": offer.source,
-    }
-
-
-def _shortfall(one: Shortfall | None) -> dict[str, Any] | None:
-    if one is None:
-        return None
-    return {
-        "needed_budget_usd": one.budget_usd,
-        "needed_deadline_s": one.deadline_s,
-        "samples_that_fit": one.samples,
-        "is_within_at_expected": one.is_within_at_expected,
-    }
-
-
-def _comparison(one: Comparison | None) -> dict[str, Any] | None:
-    if one is None:
-        return None
-    return {
-        "runner_up_rank": one.runner_up.rank if one.runner_up else None,
-        "extra_usd": one.extra_usd,
-        "speed_ratio": one.speed_ratio,
-        "price_ratio": one.price_ratio,
-        "is_tie": one.is_tie,
-        "passed_over_count": one.passed_over_count,
-        "passed_over_rank": one.passed_over.rank if one.passed_over else None,
-    }
-
-
-def _useful_trial(one: UsefulTrial | None) -> dict[str, Any] | None:
-    if one is None:
-        return None
-    return {
-        "device": one.offer.gpu,
-        "is_gpu": one.plan.hardware.gpu.kind is DeviceKind.GPU,
-        "offer": _offer(one.offer),
-        "instance_count": one.instance_count,
-        "trial_s": one.trial_s,
-        "cost_usd": one.cost_usd,
-        "expected_saving_usd": one.expected_saving_usd,
-        "settles_rank": one.plan.rank,
-        "rival_rank": one.rival.rank if one.rival else None,
-    }
-
-
-def _sensitivity(one: Sensitivity) -> dict[str, Any]:
-    return {
-        "change": one.change.value,
-        "moved_fraction": one.moved_fraction,
-        "is_flipped": one.is_flipped,
-        "rival_rank": one.rival.rank if one.rival else None,
-        "flip_fraction": one.flip_fraction,
-        "price_age_s": None if one.age_days is None else one.age_days * SECONDS_PER_DAY,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalogs.gpus import Gpu
 from planner.choice.plan import Plan
-from planner.choice.recommend import Recommendation
+from planner.choice.recommendation import Recommendation
 from planner.choice.why_not import WhyNot
 from planner.reports import formats
 from planner.reports.labels import configuration, devices, fit, place, rental

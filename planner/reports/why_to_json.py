@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 
 from planner.choice.why_not import WhyNot
-from planner.reports.to_json import SCHEMA_VERSION, plan_row
+from planner.reports.plans_to_json import plan_row
+from planner.reports.to_json import SCHEMA_VERSION
 
 
 def render(found: WhyNot, study: str, lines: Sequence[str]) -> str:

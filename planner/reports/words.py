@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.choice.plan import Plan
-from planner.choice.recommend import Recommendation
+from planner.choice.recommendation import Recommendation
 from planner.estimate.values import Basis, Estimate
 from planner.reports import formats
 from planner.reports.labels import configuration, rental

@@ -87,7 +87,7 @@ def _trial_configs(storage_url: str) -> list[tuple[str, str]]:
                 (CONFIG,),
             )
             return [(name, json.loads(text)) for name, text in rows]
-    from planner.study.store import trial_configs
+    from planner.study.listing import trial_configs
 
     return list(trial_configs(storage_url))
 

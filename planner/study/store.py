@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +39,6 @@ from trials.profile import WorkloadProfile
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
 
 _HOLDER = "holder"  # the sweep that runs the trial
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudySummary:
-    """A line of `planner studies`."""
-
-    name: str
-    workload_path: str
-    trial_count: int
-    measurement_count: int
-    last_trial_at: str | None  # ISO 8601, local time
 
 
 def default_study_name(workload: Workload) -> str:
@@ -238,45 +226,6 @@ def load_study(storage_url: str, name_or_prefix: str) -> Study:
         optuna_study = optuna.load_study(study_name=name, storage=storage)
     check_schema(name, optuna_study.user_attrs)
     return Study(optuna_study, storage_url)
-
-
-def summaries(storage_url: str) -> tuple[StudySummary, ...]:
-    """Every study of the storage."""
-    storage = open_storage(storage_url, is_created=False)
-    with storage_errors(storage_url):
-        studies = [
-            optuna.load_study(study_name=one.study_name, storage=storage) for one in storage.get_all_studies()
-        ]
-        ours = [one for one in studies if "workload" in one.user_attrs]
-        return tuple(_summary(Study(one, storage_url)) for one in ours)
-
-
-def trial_configs(storage_url: str) -> Iterator[tuple[str, str]]:
-    """Name of study and configuration, as it was saved, of every trial of the storage."""
-    storage = open_storage(storage_url, is_created=False)
-    with storage_errors(storage_url):
-        for study in storage.get_all_studies():
-            for trial in storage.get_all_trials(
-                storage.get_study_id_from_name(study.study_name), deepcopy=False
-            ):
-                if CONFIG in trial.user_attrs:
-                    yield study.study_name, trial.user_attrs[CONFIG]
-
-
-def _summary(study: Study) -> StudySummary:
-    trials = study.trials()
-    ends = [
-        one.datetime_complete
-        for one in study.optuna_study.get_trials(deepcopy=False)
-        if one.datetime_complete is not None
-    ]
-    return StudySummary(
-        name=study.name,
-        workload_path=study.workload.path,
-        trial_count=len(trials),
-        measurement_count=sum(isinstance(one.outcome, Measurement) for one in trials),
-        last_trial_at=max(ends).isoformat(timespec="seconds") if ends else None,
-    )
 
 
 def _saved(one: FrozenTrial, study_name: str) -> SavedTrial | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from planner.choice.batch_size import BatchChoice, choose_batch_size
-from planner.choice.recommend import Recommendation, recommend
+from planner.choice.recommend import recommend
+from planner.choice.recommendation import Recommendation
 from planner.choice.space import configs_for
 from planner.target import BatchRange, Target
 from tests.builders import (

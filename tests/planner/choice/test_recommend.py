@@ -13,7 +13,8 @@ from catalogs.gpus import Gpu, Link
 from catalogs.offers import Offer, Pricing
 from planner.choice.candidates import CPU_PROCESS_BYTES, Miss
 from planner.choice.plan import CPU_NOTE, Plan
-from planner.choice.recommend import Recommendation, SetAside, recommend
+from planner.choice.recommend import recommend
+from planner.choice.recommendation import Recommendation, SetAside
 from planner.choice.space import configs_for
 from planner.estimate.values import Basis
 from planner.filters import Filters

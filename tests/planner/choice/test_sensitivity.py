@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from catalogs.offers import Offer, Pricing
-from planner.choice.recommend import Recommendation
+from planner.choice.recommendation import Recommendation
 from planner.choice.sensitivity import Change, Sensitivity, crossing
 from tests.builders import FakeEstimator, make_config, make_measurement, make_offer, make_target
 from tests.planner.choice.test_recommend import A100, _single, ask, one_config, speeds

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from planner.choice.recommend import Recommendation
+from planner.choice.recommendation import Recommendation
 from planner.choice.settle import leaving_usd, taking_usd
 from planner.estimate.lognormal import log_spread
 from planner.estimate.values import Basis, Estimate, Hardware

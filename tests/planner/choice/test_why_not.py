@@ -15,7 +15,7 @@ from catalogs.offers import Offer
 from planner.__main__ import run
 from planner.bill.price_run import Pricer
 from planner.choice.plan import repriced
-from planner.choice.recommend import Recommendation
+from planner.choice.recommendation import Recommendation
 from planner.choice.why_not import WhyNot, why_not
 from planner.exits import Exit
 from planner.filters import Filters

@@ -15,14 +15,9 @@ from planner.estimate.collectives import (
     Transport,
     collective_s,
 )
+from planner.estimate.overlap import WorkerStep, expected_maximum_normal, scaling_priors
 from planner.estimate.probe import CollectiveProbe
-from planner.estimate.scaling import (
-    ScalingPoint,
-    WorkerStep,
-    expected_maximum_normal,
-    fit_scaling,
-    scaling_priors,
-)
+from planner.estimate.scaling import ScalingPoint, fit_scaling
 from planner.estimate.traffic import Traffic, ddp_traffic, fsdp2_traffic
 from trials.trial import Parallelism
 

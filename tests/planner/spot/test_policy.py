@@ -10,10 +10,11 @@ import pytest
 
 from catalogs.offers import Pricing
 from planner.estimate.values import Basis, Estimate
+from planner.spot.compare import compare_policies
 from planner.spot.history import changes_of, estimate_market, hit_probability, replacement_wait_s
 from planner.spot.job import SpotJob
 from planner.spot.market import PoissonMarket
-from planner.spot.policy import Policy, PolicyOutcome, Reason, choose_policy, compare_policies
+from planner.spot.policy import Policy, PolicyOutcome, Reason, choose_policy
 from planner.spot.simulation import run_on_spot, run_with_fallback
 from tests.builders import make_estimate, make_offer
 from tests.planner.spot.test_interval import job

@@ -20,9 +20,10 @@ from planner.choice.space import Exclusion
 from planner.codec import from_json
 from planner.errors import PlannerError
 from planner.search.params import distributions, params_of
+from planner.study.listing import summaries, trial_configs
 from planner.study.reading import read_peers, read_study
 from planner.study.storage import open_storage, sqlite_url
-from planner.study.store import Study, load_study, open_study, summaries, trial_configs
+from planner.study.store import Study, load_study, open_study
 from tests.builders import (
     make_config,
     make_failure,
