@@ -8,6 +8,8 @@ devices only, as it is for the other methods, not for those that its warm group 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 import optuna
 
@@ -15,10 +17,11 @@ from benchmarks.estimate.recorded import measurement_of
 from benchmarks.search.grid import Bench
 from catalogs.gpus import Gpu
 from planner.choice.plan import hardware_of
+from planner.search.flights import Flights
 from planner.search.known import Known
 from planner.search.limits import Run
 from planner.search.market import Market
-from planner.search.search import Search
+from planner.search.search import Proposal, Search
 from planner.study.store import Study
 from trials.devices import DeviceGroup, Node, Versions
 from trials.trial import Measurement, Purpose, TrialConfig
@@ -53,28 +56,53 @@ class Replayed(Known):
         target = self._bench.target(self.index_of[config])
         return Run(cost=self._bench.prices.run_usd(config, target, step))
 
-    def admitted(self) -> list[TrialConfig]:
-        """What was measured, each once, whatever its batch size."""
-        measured = (one.outcome for one in self.trials)
-        return list(dict.fromkeys(one.config for one in measured if isinstance(one, Measurement)))
+    def trains_target(self, config: TrialConfig) -> bool:  # noqa: ARG002 - `Known`'s signature
+        """Whatever its batch size."""
+        return True
 
     def trial_cost_usd(self, config: TrialConfig, held_s: float) -> float | None:
         """Of the trial's own devices."""
         return self._bench.trial_usd(config, held_s)
 
 
-def search(bench: Bench, gpus: Mapping[str, Gpu]) -> None:
+@dataclass(frozen=True, slots=True, order=True)
+class _Flight:
+    """A trial under way, ordered by its end."""
+
+    end_s: float
+    index: int  # of the point
+    proposal: Proposal = field(compare=False)
+
+
+def search(bench: Bench, gpus: Mapping[str, Gpu], at_once: int = 1) -> None:
     """Until the product says that no trial is worth its price.
 
     The guard's two trials, which come then, are left out: the recordings hold no loss curves.
+
+    Args:
+        bench: the grid; a trial is billed as it ends.
+        gpus: the chips.
+        at_once: trials side by side, of whatever devices.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     known = Replayed(Study(optuna.create_study(), "memory"), bench, gpus)
     ours = Search(known)
-    while (proposal := ours.ask()) is not None and proposal.purpose is Purpose.SEARCH:
-        index = known.index_of[proposal.choice.config]
-        outcome = run_trial(bench, index)
-        ours.tell(proposal, outcome, bench.trial_usd(outcome.config, bench.trial_s(index)))
+    flights: list[_Flight] = []
+    now_s = 0.0
+    while True:
+        configs = tuple(one.proposal.choice.config for one in flights)
+        under_way = Flights(configs=configs, has_room=lambda _, begun: len(begun) < at_once)
+        proposal = ours.ask(None, under_way) if len(flights) < at_once else None
+        if proposal is not None and proposal.purpose is Purpose.SEARCH:
+            index = known.index_of[proposal.choice.config]
+            heappush(flights, _Flight(now_s + bench.trial_s(index), index, proposal))
+            continue
+        if not flights:
+            break
+        ended = heappop(flights)
+        now_s = ended.end_s
+        outcome = run_trial(bench, ended.index)
+        ours.tell(ended.proposal, outcome, bench.trial_usd(outcome.config, bench.trial_s(ended.index)))
     bench.stop()
 
 

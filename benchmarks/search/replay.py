@@ -23,7 +23,8 @@ from benchmarks.search.grid import CATALOG, RANDOM, Bench, Grid, Prices
 from catalogs.gpus import Gpu
 
 TRIAL_COUNT = 20  # of the methods that do not stop by themselves
-METHODS = ("ours", "tpe", "gp_sampler", "cherrypick", "random", "brute_force")
+AT_ONCE = 4  # trials that "ours_4" has under way
+METHODS = ("ours", "ours_4", "tpe", "gp_sampler", "cherrypick", "random", "brute_force")
 
 
 def grids(data: Path) -> Iterator[Grid]:
@@ -34,8 +35,8 @@ def grids(data: Path) -> Iterator[Grid]:
 
 def method(name: str, gpus: Mapping[str, Gpu]) -> Callable[[Bench], None]:
     """By name. scikit-learn and Optuna's samplers are imported where they are used."""
-    if name == "ours":
-        return lambda bench: ours.search(bench, gpus)
+    if name in ("ours", "ours_4"):
+        return lambda bench: ours.search(bench, gpus, at_once=1 if name == "ours" else AT_ONCE)
     if name == "cherrypick":
         from benchmarks.search import cherrypick
 

@@ -14,6 +14,7 @@ FIRST_UNSEEN_SEED = 8  # the rules of the search were chosen on those before
 MONEY = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the best run's cost
 COLOURS = {
     "ours": "#0b6e4f",
+    "ours_4": "#6fb98f",
     "tpe": "#c1121f",
     "gp_sampler": "#e09f3e",
     "cherrypick": "#6a4c93",

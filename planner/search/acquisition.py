@@ -120,8 +120,7 @@ def most_worth(candidates: Sequence[Candidate], best: float, confidence: float) 
     worths = [
         Worth(
             candidate=one,
-            saving=expected_improvement(best, one.run_cost, confidence, one.limit)
-            * fit_probability(one, confidence),
+            saving=_expected_saving(one, one.run_cost, best, confidence),
             price=one.trial_cost_usd or 0.0,
             floor=GAIN_FLOOR_FRACTION * best,
         )
@@ -129,6 +128,21 @@ def most_worth(candidates: Sequence[Candidate], best: float, confidence: float) 
         if one.run_cost is not None
     ]
     return max(worths, key=lambda one: (one.pays, one.per_dollar, one.saving), default=None)
+
+
+def expected_best(in_flight: Sequence[Candidate], best: float, confidence: float) -> float:
+    """Cost of the target run that is expected once trials under way have ended, in the unit of ``best``.
+
+    Savings of further trials are counted from it, so that none is paid for twice. What a trial adds to those
+    under way is E[max(min(best, theirs) - its, 0)]; with the expected min(best, theirs) in its place that is
+    never more where the two are independent (Jensen), and less is due where they share an error. It is the
+    fantasy of Ginsbourger et al. 2010 ("Kriging is well-suited to parallelize optimization"), but of the best
+    and not of each outcome: the mean of a trial would discount nothing where it is not below ``best``.
+    """
+    for one in in_flight:
+        if one.run_cost is not None:
+            best -= _expected_saving(one, one.run_cost, best, confidence)
+    return best
 
 
 def worth_of_searching(candidates: Sequence[Candidate], best: float) -> Worth | None:
@@ -145,6 +159,11 @@ def worth_of_searching(candidates: Sequence[Candidate], best: float) -> Worth | 
     return Worth(
         candidate=cheapest, saving=max(best - min(lows), 0.0), price=cheapest.trial_cost_usd or 0.0, floor=0.0
     )
+
+
+def _expected_saving(candidate: Candidate, run_cost: Estimate, best: float, confidence: float) -> float:
+    improvement = expected_improvement(best, run_cost, confidence, candidate.limit)
+    return improvement * fit_probability(candidate, confidence)
 
 
 def _opening(candidates: Sequence[Candidate], tried: Sequence[TrialConfig]) -> Choice | None:

@@ -151,11 +151,17 @@ class Known:
     def admitted(self) -> list[TrialConfig]:
         """What was measured, trains the target's batch and did not fail afterwards, each once."""
         ruled_out = rule_out(self.outcomes)
-        size = self.market.target.global_batch_size
         measured = (one.config for one in self.outcomes if isinstance(one, Measurement))
-        return [
-            one for one in dict.fromkeys(measured) if one.global_batch_size == size and not ruled_out.has(one)
-        ]
+        return [one for one in dict.fromkeys(measured) if self.trains_target(one) and not ruled_out.has(one)]
+
+    def under_way(self, configs: Sequence[TrialConfig]) -> tuple[Candidate, ...]:
+        """What is believed of trials that have begun; without probes, which are of no use to the target."""
+        found = [self.candidate(one) for one in configs if self.trains_target(one)]
+        return tuple(one for one in found if one is not None)
+
+    def trains_target(self, config: TrialConfig) -> bool:
+        """Whether it has the target's batch; a probe has another."""
+        return config.global_batch_size == self.market.target.global_batch_size
 
     def value(self, outcome: Outcome | None) -> float | None:
         """What the study has as a trial's value: dollars of the target run; None where there is none."""

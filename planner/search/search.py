@@ -8,12 +8,13 @@ target's global batch size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import optuna
 
 from planner.choice.rule_out import technique_of
-from planner.search.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose
+from planner.search.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose, expected_best
 from planner.search.approach import approach
 from planner.search.flights import Flights
 from planner.search.follow_up import FollowUps
@@ -119,15 +120,15 @@ class Search:
             and one.config.gpu not in waiting
             and not flights.tell_of(one.config)
         ]
-        _, best = self.known.best_run()
-        candidates, bar = weighed(untried, best, self.known.market.confidence)
+        confidence = self.known.market.confidence
+        candidates, bar = self._weighed_beside(flights, untried)
         while True:
-            choice = choose(candidates, bar, self.known.market.confidence, tried)
+            choice = choose(candidates, bar, confidence, tried)
             if choice is None:
                 return None
             config = choice.config
             wanted = next(one for one in candidates if one.config == config)
-            step = approach(wanted, candidates, self.known.outcomes, self.known.market.confidence)
+            step = approach(wanted, candidates, self.known.outcomes, confidence)
             if step is None:
                 candidates = [one for one in candidates if not _is_at_least(one.config, config)]
             elif not flights.have_room_for(step.config):
@@ -137,6 +138,16 @@ class Search:
             else:
                 why = f"on the way to micro batch {config.micro_batch_size}, which may not fit"
                 return self._follow_ups.wanted(step.config, why, step.purpose, usd_left)
+
+    def _weighed_beside(
+        self, flights: Flights, untried: Sequence[Candidate]
+    ) -> tuple[Sequence[Candidate], float | None]:
+        """`weighed`, with savings counted from what trials under way are expected to leave."""
+        confidence, (_, best) = self.known.market.confidence, self.known.best_run()
+        under_way = self.known.under_way(flights.configs)
+        both, bar = weighed((*untried, *under_way), best, confidence)
+        candidates, flying = both[: len(untried)], both[len(untried) :]
+        return candidates, None if bar is None else expected_best(flying, bar, confidence)
 
 
 def _is_at_least(config: TrialConfig, other: TrialConfig) -> bool:

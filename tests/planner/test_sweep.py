@@ -17,6 +17,7 @@ from planner.cost import with_waiting
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
 from planner.estimate.setting import technique_of
+from planner.search.acquisition import most_worth
 from planner.search.flights import Flights
 from planner.search.known import Known
 from planner.search.market import Market
@@ -391,10 +392,11 @@ def test_loader_workers_are_tried_where_the_step_waits_for_its_data(bench: Bench
     assert all(one.loader_worker_count is None for one in patient.gpu.seen)  # nothing waits there
 
 
-def mixed(bench: Bench) -> Bench:
+def mixed(bench: Bench, t4_usd_per_hour: float = 0.72) -> Bench:
+    """Two types; at the same price each may be the cheaper one."""
     bench.gpus["T4-16GB"] = make_gpu("T4-16GB", bf16_flop_per_s=None, tf32_flop_per_s=None)
     bench.groups = (group(), group("T4-16GB", 1))
-    bench.offers = (*OFFERS, make_offer("T4-16GB", price_usd_per_hour=0.3))
+    bench.offers = (*OFFERS, make_offer("T4-16GB", price_usd_per_hour=t4_usd_per_hour))
     return bench
 
 
@@ -415,7 +417,8 @@ def test_types_of_devices_run_side_by_side_and_one_type_never_twice(bench: Bench
         return outcome
 
     mixed(bench).sweep(replace(UNLIMITED, max_trials=6), start=in_thread).run(run_trial)
-    assert len(set(bench.gpu.seen)) == 6
+    assert len(bench.gpu.seen) == 6
+    assert {one.gpu for one in bench.gpu.seen} == {L4.name, "T4-16GB"}
 
 
 def two_nodes(bench: Bench) -> Bench:
@@ -479,6 +482,40 @@ def test_what_a_trial_under_way_will_tell_is_not_tried_beside_it(bench: Bench) -
         assert proposal is not None
         configs.append(proposal.choice.config)
     assert len({technique_of(one) for one in configs}) == len(configs)
+
+
+def test_what_trials_under_way_are_expected_to_save_is_not_counted_again_beside_them(bench: Bench) -> None:
+    two_nodes(bench).sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial)
+    search = bench.sweep().search
+    confidence, (_, best) = search.known.market.confidence, search.known.best()
+    assert best is not None
+    first = search.ask(None)
+    assert first is not None
+    under_way = first.choice.config
+    beside = search.ask(None, Flights(configs=(under_way,), has_room=lambda one, _: True))
+    assert beside is not None
+    assert beside.candidate.run_cost is not None
+    alone = most_worth([beside.candidate], best.expected, confidence)
+    assert alone is not None
+    assert beside.choice.expected_saving is not None
+    assert 0 < beside.choice.expected_saving < 0.9 * alone.saving
+
+
+def test_nothing_is_tried_beside_a_trial_that_is_expected_to_save_more(bench: Bench) -> None:
+    mixed(bench, t4_usd_per_hour=0.3).sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial)
+    search = bench.sweep().search
+    first = search.ask(None)
+    assert first is not None
+    assert first.choice.config.gpu == "T4-16GB"
+    assert search.ask(None, Flights(configs=(first.choice.config,))) is None  # the L4 pays on its own only
+
+    first_config = first.choice.config
+    probe = replace(
+        first_config, accumulation=first_config.accumulation + 1
+    )  # another batch: it saves nothing
+    beside = search.ask(None, Flights(configs=(probe,)))
+    assert beside is not None
+    assert beside.choice.config.gpu == L4.name
 
 
 def test_a_mixed_cluster_is_searched_alike_each_time(bench: Bench, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from planner.estimate import Basis, Estimate
 from planner.search.acquisition import (
     Candidate,
     choose,
+    expected_best,
     expected_improvement,
     fit_probability,
     worth_of_searching,
@@ -50,6 +51,37 @@ def test_expected_improvement_is_the_integral_it_claims_to_be(
     samples = [max(best - median * math.exp(draw.gauss(0, sigma)), 0) for _ in range(200_000)]
     mean = sum(samples) / len(samples)
     assert expected_improvement(best, lognormal(median, sigma), CONFIDENCE) == pytest.approx(mean, rel=0.03)
+
+
+@pytest.mark.parametrize("median", [8.0, 10.0, 13.0])
+def test_what_trials_under_way_leave_is_the_expected_least_cost(median: float) -> None:
+    under_way = candidate(make_config(), run_cost=lognormal(median, 0.3))
+    draw = random.Random(0)
+    costs = [median * math.exp(draw.gauss(0, 0.3)) for _ in range(200_000)]
+    least = sum(min(10.0, one) for one in costs) / len(costs)
+    assert expected_best([under_way], 10.0, CONFIDENCE) == pytest.approx(least, rel=0.003)
+
+
+def test_beside_a_trial_another_is_not_worth_more_than_what_both_find_less_what_one_does() -> None:
+    twin = lognormal(9.0, 0.2)
+    draw = random.Random(0)
+    pairs = [[9.0 * math.exp(draw.gauss(0, 0.2)) for _ in range(2)] for _ in range(200_000)]
+    alone, both = (sum(max(10.0 - min(one[:n]), 0) for one in pairs) / len(pairs) for n in (1, 2))
+    bar = expected_best([candidate(make_config(), run_cost=twin)], 10.0, CONFIDENCE)
+    beside = expected_improvement(bar, twin, CONFIDENCE)
+    assert 0.5 * (both - alone) < beside < both - alone < 0.6 * alone
+
+
+def test_a_trial_under_way_that_may_not_fit_or_that_nobody_can_price_takes_less_from_the_others() -> None:
+    cost = lognormal(8.0, 0.1)
+    fits, may_not, unpriced = (
+        candidate(make_config(), run_cost=cost),
+        candidate(make_config(), run_cost=cost, memory=make_estimate(24 * GIB, 0.2)),
+        candidate(make_config()),
+    )
+    left = [expected_best([one], 10.0, CONFIDENCE) for one in (fits, may_not, unpriced)]
+    assert left == [*sorted(left[:2]), 10.0]
+    assert left[0] < left[1] < left[2]
 
 
 def test_memory_that_is_believed_to_be_twice_the_card_almost_never_fits() -> None:

@@ -40,6 +40,14 @@ def test_the_same_seed_is_the_same_search_and_another_is_not() -> None:
     assert first.tried != other.tried
 
 
+def test_four_at_once_find_the_same_with_hardly_more_trials() -> None:
+    grid = next(one for one in sia_t4.grids(default_data()) if one.name == "imagenet")
+    alone, together = searched(grid, RANDOM, 1), bench(grid, RANDOM, 1)
+    ours.search(together, chips(), at_once=4)
+    assert together.regrets()[-1] == alone.regrets()[-1]
+    assert len(together.tried) < len(alone.tried) + 4
+
+
 def test_a_repeated_trial_is_answered_from_memory() -> None:
     one = bench(next(iter(zeus.grids(default_data()))))
     assert one.trial(3) == one.trial(3)
