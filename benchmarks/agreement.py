@@ -3,7 +3,7 @@
     python -m benchmarks.agreement [--pairs 12] [--examples gpt convnet hugging_face]
 
 The trials are the product's own: a warm Ray Train worker, its settings (fewer steps), and the number that it
-reports. The loop is written here, imports nothing of planner and runs in its own process: fetch, forward,
+reports. The loop is `plain_loop.py`, imports nothing of planner and runs in its own process: fetch, forward,
 backward, clip, step, zero_grad. So that foreign load and drift meet both alike they take turns: after each
 block of a trial's steps the loop takes as many, and the trial's next block waits for it. The turn passes
 where the ranks of a trial agree on the block's times, outside everything that is timed. How memory happens to
@@ -35,9 +35,8 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
+from benchmarks.this_machine import CPU, cpu_group
 from trials.cluster.attach import attach
-from trials.cluster.discovery import discover
-from trials.devices import DeviceGroup
 from trials.measuring.place import Place
 from trials.measuring.settings import MeasureSettings
 from trials.model_file.source import hash_workload
@@ -51,52 +50,8 @@ THREADS = 1  # two that wait for each other are at the mercy of what else runs
 STEPS = 200
 AIM_FRACTION = 0.03
 ROUNDS_PER_PAIR = 5
+LOOP = Path(__file__).with_name("plain_loop.py")
 SETTINGS = MeasureSettings(timed_max=20, is_split=False)  # many short trials rather than few long ones
-LOOP = """
-import contextlib, importlib.util, os, sys, time
-with contextlib.suppress(AttributeError, PermissionError):
-    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-from multiprocessing.connection import Listener
-import torch
-path, size, threads, socket = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-torch.set_num_threads(threads)
-spec = importlib.util.spec_from_file_location("example", path)
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
-def batches():
-    if hasattr(example, "dataset"):
-        loader = torch.utils.data.DataLoader(example.dataset(), batch_size=size, shuffle=True, drop_last=True)
-        while True:
-            yield from loader
-    while True:
-        yield example.batch(size)
-def train(turns):
-    torch.manual_seed(0)
-    model = example.model().train()
-    parameters = list(model.parameters())
-    optimizer = getattr(example, "optimizer", torch.optim.AdamW)(parameters)
-    source = batches()
-    while True:
-        try:
-            count = turns.recv()
-        except EOFError:
-            return
-        cpu, wall = time.thread_time(), time.perf_counter()
-        for _ in range(count):
-            batch = next(source)
-            loss = example.loss(model, batch) if hasattr(example, "loss") else model(**batch).loss
-            loss.backward()
-            if hasattr(example, "clip_norm"):
-                torch.nn.utils.clip_grad_norm_(parameters, example.clip_norm)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        turns.send((time.perf_counter() - wall, time.thread_time() - cpu))
-with Listener(socket) as door:
-    print("ready", flush=True)
-    while True:
-        with door.accept() as turns:
-            train(turns)
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +150,7 @@ def measure_in_turns(
 def plain_loop(name: str, folder: Path) -> Iterator[None]:
     """The loop in its process, waiting for its turns."""
     socket = folder / "loop"
-    command = [sys.executable, "-c", LOOP, str(EXAMPLES / f"{name}.py"), str(SIZES[name]), str(THREADS)]
+    command = [sys.executable, "-P", str(LOOP), str(EXAMPLES / f"{name}.py"), str(SIZES[name]), str(THREADS)]
     with subprocess.Popen([*command, str(socket)], stdout=subprocess.PIPE, text=True) as loop:
         try:
             assert loop.stdout is not None
@@ -211,17 +166,16 @@ def take_rounds(name: str, folder: Path) -> list[Round]:
     """The rounds of a pair: trials of a fresh worker with a fresh loop."""
     workload = hash_workload(EXAMPLES / f"{name}.py")
     config = TrialConfig(
-        gpu="CPU",
+        gpu=CPU,
         gpu_count=1,
         micro_batch_size=SIZES[name],
         accumulation=1,
         precision=Precision.FP32,
         parallelism=Parallelism.SINGLE,
     )
-    nodes = discover()
-    group = DeviceGroup(gpu="CPU", is_cpu=True, device_name=nodes[0].device_name, nodes=nodes)
+    group = cpu_group()
     settings = RunnerSettings(
-        measure=partial(measure_in_turns, folder), measure_settings=SETTINGS, worker_counts={"CPU": 1}
+        measure=partial(measure_in_turns, folder), measure_settings=SETTINGS, worker_counts={CPU: 1}
     )
     rounds: list[Round] = []
     with open_runner(workload, [group], settings) as run, plain_loop(name, folder):

@@ -21,16 +21,14 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from benchmarks.this_machine import CPU, cpu_group
 from tests.trials.faulty.model import FAULTS
 from trials.cluster.attach import attach
-from trials.cluster.discovery import discover
-from trials.devices import DeviceGroup
 from trials.measuring.measure import MeasureSettings
 from trials.model_file.source import hash_workload
 from trials.runner import Runner, RunnerSettings, open_runner
 from trials.trial import Failure, FailureKind, Measurement, Parallelism, Precision, TrialConfig
 
-CPU = "CPU"
 SANE_SIZE = 32
 LIMIT_S = 10.0
 BOUND_S = LIMIT_S + 120.0  # a restart of the workers on a busy machine included
@@ -98,8 +96,7 @@ def main() -> None:
         (size, fault, way) for size, fault in FAULTS.items() for way in (Parallelism.DDP, Parallelism.FSDP2)
     ]
     with attach(cpu_count=2):
-        nodes = discover()
-        group = DeviceGroup(gpu=CPU, is_cpu=True, device_name=nodes[0].device_name, nodes=nodes)
+        group = cpu_group()
         settings = RunnerSettings(
             worker_counts={CPU: 2},
             measure_settings=MeasureSettings(timed_max=10),

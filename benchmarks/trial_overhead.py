@@ -20,9 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.this_machine import CPU, cpu_group
 from trials.cluster.attach import attach
-from trials.cluster.discovery import discover
-from trials.devices import DeviceGroup
 from trials.model_file.source import hash_workload
 from trials.runner import Runner, RunnerSettings, open_runner
 from trials.trial import (
@@ -36,7 +35,6 @@ from trials.trial import (
     Workload,
 )
 
-CPU = "CPU"
 EMPTY_SIZE = 1  # the micro batch size that stands for a trial that does nothing
 MODEL = """
 import torch
@@ -143,10 +141,10 @@ def main() -> None:
         path = Path(folder) / "model.py"
         path.write_text(textwrap.dedent(MODEL))
         workload = hash_workload(path)
-        nodes = discover()
-        group = DeviceGroup(gpu=CPU, is_cpu=True, device_name=nodes[0].device_name, nodes=nodes)
+        group = cpu_group()
         settings = RunnerSettings(measure=measure, worker_counts={CPU: 2})
-        print(f"{nodes[0].cpu_count} x {nodes[0].device_name}, embedded cluster at {cluster.address}")
+        cores = group.nodes[0].cpu_count
+        print(f"{cores} x {group.device_name}, embedded cluster at {cluster.address}")
         print(f"{'':34} {'workers':>7} {'trials':>6} {'median s':>10} {'max s':>10}")
         warm: dict[int, list[float]] = {}
         with open_runner(workload, [group], settings) as run:
@@ -162,7 +160,7 @@ def main() -> None:
                 )
         print(row("first trial (start of 2 workers)", 2, [first_s]))
         for workers in (1, 2):
-            fits_s = [fresh_fit_s(workers, nodes[0].cpu_count) for _ in range(given.fits)]
+            fits_s = [fresh_fit_s(workers, group.nodes[0].cpu_count) for _ in range(given.fits)]
             print(row("fresh TorchTrainer.fit of nothing", workers, fits_s))
             ratio = statistics.median(fits_s) / statistics.median(warm[workers])
             print(f"    a fresh fit takes {ratio:.0f} times as long as a warm trial")

@@ -17,10 +17,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.this_machine import CPU, cpu_group
 from benchmarks.trial_overhead import fresh_fit_s
 from trials.cluster.attach import attach
-from trials.cluster.discovery import discover
-from trials.devices import DeviceGroup
 from trials.measuring.settings import MeasureSettings
 from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, open_runner
@@ -43,7 +42,7 @@ def configs() -> list[TrialConfig]:
     """The list."""
     return [
         TrialConfig(
-            gpu="CPU",
+            gpu=CPU,
             gpu_count=workers,
             micro_batch_size=size,
             accumulation=GLOBAL_BATCH_SIZE // size // workers,
@@ -110,12 +109,11 @@ def main() -> None:
     workload, trials = hash_workload(given.model), configs()
     settings = MeasureSettings(max_s=given.max_s)
     with attach():
-        nodes = discover()
-        group = DeviceGroup(gpu="CPU", is_cpu=True, device_name=nodes[0].device_name, nodes=nodes)
-        cores = nodes[0].cpu_count
+        group = cpu_group()
+        cores = group.nodes[0].cpu_count
         fresh = [run_fresh(workload, one, settings, cores) for one in trials]
         begun_s = time.perf_counter()
-        how = RunnerSettings(measure_settings=settings, worker_counts={"CPU": 2})
+        how = RunnerSettings(measure_settings=settings, worker_counts={CPU: 2})
         with open_runner(workload, [group], how) as run:
             warm = [run(one) for one in trials]
         warm_s = time.perf_counter() - begun_s

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.estimate.models import Bottleneck, image_case, resnet
-from benchmarks.estimate.neusight import profile_of
+from benchmarks.estimate.neusight import known_of
 from benchmarks.estimate.recorded import chips, config_of, measurement_of
 from benchmarks.estimate.scores import Row, data_directory, mape, median_of, row_of, worst_factor
+from benchmarks.estimate.single_gpu_times import Recording, recordings
 from benchmarks.estimate.trace_models import timed_trace
-from benchmarks.estimate.transfer import Recording, recordings
 from catalogs.gpus import Gpu
 from planner.estimate import Estimator, Hardware, fit
 from trials.profile import WorkloadProfile
@@ -42,9 +42,7 @@ Found = tuple[Recording, Row]
 def resnet50() -> WorkloadProfile:
     """What `planner check` would know of it."""
     case = image_case("ResNet-50", lambda: resnet(Bottleneck, (3, 4, 6, 3)), 224)
-    return profile_of(
-        [timed_trace(case, size, Precision.FP32, is_checkpointed=False)[0] for size in TRACED_AT]
-    )
+    return known_of([timed_trace(case, size, Precision.FP32, is_checkpointed=False)[0] for size in TRACED_AT])
 
 
 def recorded(data: Path) -> dict[str, list[Recording]]:

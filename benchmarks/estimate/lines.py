@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.estimate.recorded import chips, config_of, measurement_of
-from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, row_of, worst_factor
-from benchmarks.estimate.transfer import recordings
+from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, row_of, summary
+from benchmarks.estimate.single_gpu_times import recordings
 from catalogs.gpus import Gpu
 from planner.estimate import Hardware, fit
 from trials.trial import Precision
@@ -70,9 +70,7 @@ def scored(data: Path, gpus: Mapping[str, Gpu]) -> dict[tuple[str, str], list[Ro
 def main() -> None:
     """One line per data set and task."""
     for (dataset, task), rows in scored(data_directory(__doc__), chips()).items():
-        print(
-            f"{dataset:8s} {task:12s} {len(rows):4d} rows {mape(rows):6.1%}, worst {worst_factor(rows):.2f}x"
-        )
+        print(f"{dataset:8s} {task:12s} {summary(rows)}")
         print(f"{'':8s} {leave_one_group_out(rows).line()}")
 
 

@@ -18,19 +18,11 @@ from statistics import mean
 import pandas as pd
 
 from benchmarks.estimate.mpt import MODELS, mpt_trace
-from benchmarks.estimate.recorded import measurement_of
-from benchmarks.estimate.scores import (
-    Row,
-    data_directory,
-    leave_one_group_out,
-    mape,
-    mape_expected,
-    row_of,
-    worst_factor,
-)
+from benchmarks.estimate.recorded import measurement_of, profile_of
+from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, row_of, summary
 from catalogs.gpus import Gpu, Link, load_gpus
 from planner.estimate import Hardware, fit
-from trials.profile import Adapter, TargetHint, WorkloadProfile
+from trials.profile import WorkloadProfile
 from trials.trial import Parallelism, Precision, TrialConfig
 
 SOURCE, TARGET = ("a100_80gb", "A100-SXM4-80GB"), ("h100_80gb", "H100-SXM5-80GB")
@@ -73,26 +65,15 @@ def sequence_of(row: dict[str, object]) -> int:
     return int(str(row["SeqLen (T)"]))
 
 
-def profile_of(row: dict[str, object], configs: list[TrialConfig]) -> WorkloadProfile:
+def known_of(row: dict[str, object], configs: list[TrialConfig]) -> WorkloadProfile:
     """What `planner check` would know: the size, and the traces of the micro batches at hand."""
-    model = MODELS[str(row["Model"])]
-    traced = {(one.micro_batch_size, one.is_checkpointed) for one in configs}
-    return WorkloadProfile(
-        adapter=Adapter.PLAIN,
-        parameter_count=model.parameter_count,
-        trainable_parameter_count=model.parameter_count,
-        sample_shape="",
-        loss=0.0,
-        dataset_size=None,
-        tokens_per_sample=sequence_of(row),
-        hint=TargetHint(),
+    model, length = MODELS[str(row["Model"])], sequence_of(row)
+    traced = sorted({(one.micro_batch_size, one.is_checkpointed) for one in configs})
+    return profile_of(
+        model.parameter_count,
+        [mpt_trace(model, length, size, is_checkpointed=checkpointed) for size, checkpointed in traced],
         block_count=model.depth,
-        clip_norm=None,
-        traces=tuple(
-            mpt_trace(model, sequence_of(row), size, is_checkpointed=checkpointed)
-            for size, checkpointed in sorted(traced)
-        ),
-        trace_note="",
+        tokens_per_sample=length,
     )
 
 
@@ -100,7 +81,7 @@ def predicted(row: dict[str, object], gpus: dict[str, Gpu]) -> tuple[str, Row, f
     """Label, the row to be scored, and the geometric-mean baseline's error."""
     before, after = config_of(row, "_a", SOURCE[1]), config_of(row, "_h", TARGET[1])
     known_s, true_s = step_s(row, "_a", before), step_s(row, "_h", after)
-    estimator = fit([measurement_of(before, known_s)], gpus=gpus, profile=profile_of(row, [before, after]))
+    estimator = fit([measurement_of(before, known_s)], gpus=gpus, profile=known_of(row, [before, after]))
     gpu = gpus[TARGET[1]]
     estimate = estimator.step_time_s(after, Hardware(gpu=gpu, link=Link.NVLINK, network_bytes_per_s=200e9))
     assert estimate is not None
@@ -119,7 +100,7 @@ def from_trace(data: Path, gpus: dict[str, Gpu]) -> list[Row]:
     rows = []
     for row in table.to_dict("records"):
         config = config_of(row, "", NAMES[str(row["GPU"])])
-        estimator = fit([], gpus=gpus, profile=profile_of(row, [config]))
+        estimator = fit([], gpus=gpus, profile=known_of(row, [config]))
         estimate = estimator.step_time_s(config, Hardware(gpu=gpus[config.gpu], link=Link.NVLINK))
         assert estimate is not None
         rows.append(row_of(str(row["Model"]), step_s(row, "", config), estimate))
@@ -136,14 +117,10 @@ def main() -> None:
             f" error {row.error_fraction:+6.1%}, geometric mean {guess:5.1%}"
         )
     rows = [row for _, row, _ in found]
-    print(
-        f"\n{len(rows)} rows: {mape(rows):.1%} (as means {mape_expected(rows):.1%}),"
-        f" worst {worst_factor(rows):.2f}x; geometric mean {mean(guess for *_, guess in found):.1%}"
-    )
+    print(f"\n{summary(rows)}; geometric mean {mean(guess for *_, guess in found):.1%}")
     print(leave_one_group_out(rows).line())
     alone = from_trace(data, gpus)
-    error, worst = mape(alone), worst_factor(alone)
-    print(f"\nfrom the trace alone, {len(alone)} rows of one node: {error:.1%}, worst {worst:.2f}x")
+    print(f"\nfrom the trace alone, one node, {summary(alone)}")
     print(leave_one_group_out(alone).line())
 
 

@@ -16,14 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.estimate.scores import (
-    Row,
-    data_directory,
-    exact_interval,
-    leave_one_group_out,
-    mape,
-    worst_factor,
-)
+from benchmarks.estimate.scores import Row, data_directory, exact_interval, leave_one_group_out, summary
 from planner.estimate.collectives import Transport
 from planner.estimate.memory import UPPER_FRACTION, MemoryBreakdown
 from planner.estimate.pipeline import Layout, TransformerShape
@@ -101,8 +94,8 @@ def main() -> None:
         )
     rows = [row for _, row in found]
     sound = [row for record, row in found if sum(layers_of(record)) == SHAPES[record["model"]].layer_count]
-    print(f"all {len(rows)} rows: {mape(rows):.1%}, worst {worst_factor(rows):.2f}x   (aim: under 15%)")
-    print(f"without the mislabelled row: {mape(sound):.1%}, worst {worst_factor(sound):.2f}x")
+    print(f"all {summary(rows)}   (aim: under 15%)")
+    print(f"without the mislabelled one, {summary(sound)}")
     fits = sum(row.measured <= row.predicted * (1 + UPPER_FRACTION) for row in rows)
     low, high = exact_interval(fits, len(rows))
     print(f"under the upper bound (+{UPPER_FRACTION:.0%}): {fits}/{len(rows)} (95%: {low:.1%} to {high:.1%})")

@@ -20,21 +20,13 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.estimate.neusight_models import trace_row
-from benchmarks.estimate.recorded import config_of, measurement_of
-from benchmarks.estimate.scores import (
-    Row,
-    data_directory,
-    leave_one_group_out,
-    mape,
-    mape_expected,
-    row_of,
-    worst_factor,
-)
+from benchmarks.estimate.recorded import config_of, measurement_of, profile_of
+from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, row_of, summary
 from catalogs.gpus import Gpu, load_gpus
 from planner.estimate import Hardware, fit
 from planner.estimate.chips import chip
 from planner.estimate.operations import roofline_s, work_of
-from trials.profile import Adapter, TargetHint, Trace, WorkloadProfile
+from trials.profile import Trace, WorkloadProfile
 from trials.trial import Precision
 
 GPUS = {
@@ -91,29 +83,16 @@ def runs(data: Path) -> list[Run]:
     ]
 
 
-def profile_of(traces: Sequence[Trace]) -> WorkloadProfile:
+def known_of(traces: Sequence[Trace]) -> WorkloadProfile:
     """What `planner check` would know."""
-    return WorkloadProfile(
-        adapter=Adapter.HUGGING_FACE,
-        parameter_count=traces[0].parameter_bytes // 4,
-        trainable_parameter_count=traces[0].parameter_bytes // 4,
-        sample_shape="",
-        loss=0.0,
-        dataset_size=None,
-        tokens_per_sample=None,
-        hint=TargetHint(),
-        block_count=0,
-        clip_norm=None,
-        traces=tuple(traces),
-        trace_note="",
-    )
+    return profile_of(traces[0].parameter_bytes // 4, traces)
 
 
 def from_trace(all_: Sequence[Run], gpus: Mapping[str, Gpu]) -> list[tuple[Run, Row]]:
     """Every row, nothing measured."""
     found = []
     for one in all_:
-        estimator = fit([], gpus=gpus, profile=profile_of([one.trace]), is_training=one.mode == "train")
+        estimator = fit([], gpus=gpus, profile=known_of([one.trace]), is_training=one.mode == "train")
         hardware = Hardware(gpu=gpus[one.gpu], link=gpus[one.gpu].link)
         estimate = estimator.step_time_s(config_of(one.gpu, Precision.FP32, one.batch), hardware)
         assert estimate is not None
@@ -133,7 +112,7 @@ def from_one_gpu(all_: Sequence[Run], gpus: Mapping[str, Gpu]) -> list[tuple[Run
             estimator = fit(
                 [known],
                 gpus=gpus,
-                profile=profile_of([source.trace]),
+                profile=known_of([source.trace]),
                 is_training=source.mode == "train",
             )
             for target in group:
@@ -159,12 +138,8 @@ def report(title: str, found: Sequence[tuple[Run, Row]]) -> None:
                     f"  {gpu:16s} {mode:5s} {len(rows):3d} rows {mape(rows):6.1%} (mean {bias:+6.1%}) {label}"
                 )
     rows = [row for _, row in found]
-    worst = max(abs(row.error_fraction) for row in rows)
     unseen = [row for run, row in found if run.gpu in UNSEEN]
-    print(
-        f"  all {len(rows)} rows: {mape(rows):.1%} (as means {mape_expected(rows):.1%}),"
-        f" worst {worst:.1%} ({worst_factor(rows):.2f}x); unseen GPUs {mape(unseen):.1%}"
-    )
+    print(f"  all {summary(rows)}; unseen GPUs {mape(unseen):.1%}")
     print(f"  {leave_one_group_out(rows).line()}")
 
 

@@ -5,9 +5,11 @@ The estimator sees nothing but what a user's own trials would give it: a configu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from catalogs.gpus import Gpu, load_gpus
+from trials.profile import Adapter, TargetHint, Trace, WorkloadProfile
 from trials.trial import Environment, Measurement, Parallelism, Precision, Series, TrialConfig
 
 
@@ -90,4 +92,28 @@ def measurement_of(config: TrialConfig, step_s: float) -> Measurement:
         phases=None,
         telemetry=None,
         environment=environment,
+    )
+
+
+def profile_of(
+    parameter_count: int,
+    traces: Iterable[Trace],
+    *,
+    block_count: int = 0,
+    tokens_per_sample: int | None = None,
+) -> WorkloadProfile:
+    """What `planner check` would know of a recorded model."""
+    return WorkloadProfile(
+        adapter=Adapter.PLAIN,
+        parameter_count=parameter_count,
+        trainable_parameter_count=parameter_count,
+        sample_shape="",
+        loss=0.0,
+        dataset_size=None,
+        tokens_per_sample=tokens_per_sample,
+        hint=TargetHint(),
+        block_count=block_count,
+        clip_norm=None,
+        traces=tuple(traces),
+        trace_note="",
     )

@@ -9,7 +9,9 @@ Baselines: perfect scaling 50.2%, the sync time of two workers at any count 25.6
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -23,7 +25,7 @@ from benchmarks.estimate.scores import (
 )
 from planner.estimate.collectives import Fabric, Group, Transport, channel_of
 from planner.estimate.overlap import WorkerStep
-from planner.estimate.scaling import SCORE_QUANTILES, ScalingPoint, fit_scaling
+from planner.estimate.scaling import SCORE_QUANTILES, ScalingModel, ScalingPoint, fit_scaling
 from planner.estimate.traffic import Traffic, ddp_traffic
 from trials.trial import Parallelism
 
@@ -57,21 +59,7 @@ def predictions(data: Path) -> list[Row]:
             for one in model[model.k == 2].itertuples()
         ]
         scaling = fit_scaling(points, Parallelism.DDP, Traffic(gradient_bytes=None), fabric())
-        for one in model[model.k > 2].itertuples():
-            work, group = (
-                WorkerStep(micro_batch_s=alone[one.local_bsz]),
-                Group(rank_count=one.k, node_count=one.nn),
-            )
-            below, above = scaling.error_scale(work, group, measured_count=2)
-            rows.append(
-                Row(
-                    group=str(name),
-                    measured=one.step_time,
-                    predicted=scaling.step_s(work, group),
-                    below=below,
-                    above=above,
-                )
-            )
+        rows += [_row(str(name), one, alone, scaling, 2) for one in model[model.k > 2].itertuples()]
     return rows
 
 
@@ -83,20 +71,17 @@ def from_one_gpu(data: Path) -> list[Row]:
         model = table[table.model == name]
         alone = model[model.k == 1].set_index("local_bsz").step_time.to_dict()
         scaling = fit_scaling([], Parallelism.DDP, ddp_traffic(count), fabric())
-        for one in model[model.k > 1].itertuples():
-            work = WorkerStep(micro_batch_s=alone[one.local_bsz])
-            group = Group(rank_count=one.k, node_count=one.nn)
-            below, above = scaling.error_scale(work, group, measured_count=1)
-            rows.append(
-                Row(
-                    group=str(name),
-                    measured=one.step_time,
-                    predicted=scaling.step_s(work, group),
-                    below=below,
-                    above=above,
-                )
-            )
+        rows += [_row(name, one, alone, scaling, 1) for one in model[model.k > 1].itertuples()]
     return rows
+
+
+def _row(name: str, one: Any, alone: Mapping[int, float], scaling: ScalingModel, measured_count: int) -> Row:
+    """The prediction of one line of the file."""
+    work, group = WorkerStep(micro_batch_s=alone[one.local_bsz]), Group(rank_count=one.k, node_count=one.nn)
+    below, above = scaling.error_scale(work, group, measured_count=measured_count)
+    return Row(
+        group=name, measured=one.step_time, predicted=scaling.step_s(work, group), below=below, above=above
+    )
 
 
 def main() -> None:

@@ -18,7 +18,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.estimate.scores import CONFIDENCE, Coverage, Row, data_directory, mape, quantile, worst_factor
+from benchmarks.estimate.scores import (
+    CONFIDENCE,
+    Coverage,
+    Row,
+    data_directory,
+    mape,
+    quantile,
+    summary,
+    worst_factor,
+)
 from planner.estimate.collectives import Fabric, Transport, channel_of
 from planner.estimate.pipeline import (
     Layout,
@@ -130,7 +139,7 @@ def main() -> None:
     print(f"all draws: {pooled.line().split(';')[0]}")
     unmeasured = fit_layouts([], machine())
     rows = [row_of(one, unmeasured) for one in every]
-    print(f"nothing measured, constants as cited: {mape(rows):.1%}, worst {worst_factor(rows):.2f}x")
+    print(f"nothing measured, constants as cited, {summary(rows)}")
 
 
 if __name__ == "__main__":

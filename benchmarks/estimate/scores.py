@@ -121,6 +121,13 @@ def worst_factor(rows: Sequence[Row]) -> float:
     return math.exp(max(abs(row.log_error) for row in rows))
 
 
+def summary(rows: Sequence[Row]) -> str:
+    """Number, error (and that of the means, where there are any) and worst factor of rows, for a table."""
+    has_means = any(row.expected is not None for row in rows)
+    means = f" (as means {mape_expected(rows):.1%})" if has_means else ""
+    return f"{len(rows)} rows: {mape(rows):.1%}{means}, worst {worst_factor(rows):.2f}x"
+
+
 def quantile(scores: Sequence[float], level: float) -> float:
     """The conformal quantile: the ceil((n+1) level)-th smallest; the largest where n is too small."""
     ordered = sorted(scores)

@@ -24,7 +24,7 @@ import pandas as pd
 
 from benchmarks.estimate.recorded import chips, config_of, measurement_of
 from benchmarks.estimate.scores import data_directory, median_of
-from benchmarks.estimate.transfer import SAMPLES_PER_EPOCH
+from benchmarks.estimate.single_gpu_times import SAMPLES_PER_EPOCH
 from catalogs.gpus import Gpu
 from planner.estimate import Estimate, Hardware, fit
 from planner.estimate.chips import peak_flop_per_s

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.estimate.recorded import config_of
-from benchmarks.estimate.transfer import SAMPLES_PER_EPOCH
+from benchmarks.estimate.single_gpu_times import SAMPLES_PER_EPOCH
 from benchmarks.estimate.zeus_choice import NAMES, PRECISION, tasks
 from benchmarks.search.grid import Grid, Point, profile_of
 
