@@ -19,6 +19,7 @@ from planner.flag_groups import (
     pricing_flags,
     target_flags,
 )
+from planner.given import BillFlags, Output, Pricing, SweepFlags
 from planner.target import TargetFlags
 
 app = typer.Typer(
@@ -49,16 +50,16 @@ def sweep(
     checkpoint_dir: given.CheckpointDirectory = None,
     from_checkpoint: given.FromCheckpoint = None,
     *,
-    pricing: given.Pricing,
+    pricing: Pricing,
     storage: given.Storage = None,
     study: given.StudyOption = None,
     out: given.Out = Path("planner-report"),
     json: given.Json = False,
     submit: given.Submit = False,
-    bill: given.BillFlags,
+    bill: BillFlags,
 ) -> None:
     """Measure your model, search, price, and say what to rent."""
-    output = given.Output(storage=storage, out=out, is_json=json)
+    output = Output(storage=storage, out=out, is_json=json)
     if submit:
         from planner.commands.submit import run as submit_sweep
 
@@ -66,7 +67,7 @@ def sweep(
     from trials.check import checking
     from trials.model_file.source import hash_workload
 
-    flags = given.SweepFlags(
+    flags = SweepFlags(
         model=model,
         address=address,
         wait=wait,
@@ -98,7 +99,7 @@ def job(
     """Follow a submitted sweep again and bring its study and report home."""
     from planner.commands.submit import come_back
 
-    raise typer.Exit(come_back(job_id, address, given.Output(storage=storage, out=out, is_json=json)))
+    raise typer.Exit(come_back(job_id, address, Output(storage=storage, out=out, is_json=json)))
 
 
 @app.command()
@@ -114,17 +115,17 @@ def check(model: given.ModelFile) -> None:
 def report(
     study: given.StudyArgument,
     target: TargetFlags,
-    pricing: given.Pricing,
+    pricing: Pricing,
     storage: given.Storage = None,
     out: given.Out = Path("planner-report"),
     json: given.Json = False,
     *,
-    bill: given.BillFlags,
+    bill: BillFlags,
 ) -> None:
     """Price what a study measured again, for another budget, deadline or catalog. Needs no GPU."""
     from planner.commands import report as command
 
-    output = given.Output(storage=storage, out=out, is_json=json)
+    output = Output(storage=storage, out=out, is_json=json)
     raise typer.Exit(command.run(study, target, replace(pricing, bill=bill), output))
 
 
@@ -134,16 +135,16 @@ def why(
     study: given.StudyArgument,
     gpu: given.GpuName,
     target: TargetFlags,
-    pricing: given.Pricing,
+    pricing: Pricing,
     storage: given.Storage = None,
     json: given.Json = False,
     *,
-    bill: given.BillFlags,
+    bill: BillFlags,
 ) -> None:
     """Say what would have to change for a GPU type to win: price, speed, batch, scaling or memory."""
     from planner.commands import why as command
 
-    output = given.Output(storage=storage, out=Path(), is_json=json)
+    output = Output(storage=storage, out=Path(), is_json=json)
     raise typer.Exit(command.run(study, gpu, target, replace(pricing, bill=bill), output))
 
 
@@ -155,14 +156,14 @@ def estimate(
     gpus: given.GpuCount = 1,
     *,
     target: TargetFlags,
-    pricing: given.Pricing,
+    pricing: Pricing,
     storage: given.Storage = None,
-    bill: given.BillFlags,
+    bill: BillFlags,
 ) -> None:
     """Predict speed and memory on one GPU type: from a study, or from a model file's trace alone."""
     from planner.commands import estimate as command
 
-    output = given.Output(storage=storage, out=Path(), is_json=False)
+    output = Output(storage=storage, out=Path(), is_json=False)
     raise typer.Exit(command.run(study_or_model, gpu, gpus, target, replace(pricing, bill=bill), output))
 
 
@@ -174,14 +175,14 @@ def launch_files(
     directory: given.LaunchDirectory = Path("planner-launch"),
     *,
     target: TargetFlags,
-    pricing: given.Pricing,
+    pricing: Pricing,
     storage: given.Storage = None,
-    bill: given.BillFlags,
+    bill: BillFlags,
 ) -> None:
     """Write a plan as files that start it: torchrun, Ray job, KubeRay, SkyPilot, dstack."""
     from planner.commands import launch_files as command
 
-    output = given.Output(storage=storage, out=directory, is_json=False)
+    output = Output(storage=storage, out=directory, is_json=False)
     raise typer.Exit(command.run(study, plan, target, replace(pricing, bill=bill), output))
 
 
@@ -205,9 +206,7 @@ def verify(
         directory=directory, log=log, is_measured=is_measured, address=address, wait=wait
     )
     pricing = offer_flags(catalog=catalog, price=price, reserved=True)
-    raise typer.Exit(
-        command.run(study, flags, pricing, given.Output(storage=storage, out=directory, is_json=json))
-    )
+    raise typer.Exit(command.run(study, flags, pricing, Output(storage=storage, out=directory, is_json=json)))
 
 
 @app.command()
@@ -220,7 +219,7 @@ def studies(storage: given.Storage = None) -> None:
 
 @catalog_app.callback(invoke_without_command=True)
 @grouped(pricing=offer_flags)
-def catalog(context: typer.Context, gpus: given.GpusOnly = False, *, pricing: given.Pricing) -> None:
+def catalog(context: typer.Context, gpus: given.GpusOnly = False, *, pricing: Pricing) -> None:
     """List the offers, or the GPUs, that the planner knows; `planner catalog refresh` fetches new prices."""
     if context.invoked_subcommand is not None:
         return

@@ -42,6 +42,21 @@ class CostTerm:
     high_usd: float
     formula: str  # in words
 
+    @classmethod
+    def of(cls, name: str, usd: Estimate, formula: str) -> CostTerm:
+        """With the ends of an estimate."""
+        return cls(name=name, low_usd=usd.low, expected_usd=usd.expected, high_usd=usd.high, formula=formula)
+
+    @classmethod
+    def fixed(cls, name: str, usd: float, formula: str) -> CostTerm:
+        """The same at both ends."""
+        return cls(name=name, low_usd=usd, expected_usd=usd, high_usd=usd, formula=formula)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it adds nothing at either end."""
+        return not (self.low_usd or self.expected_usd or self.high_usd)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
@@ -103,13 +118,7 @@ def with_waiting(cost_usd: Estimate, duration_s: Estimate, hour_value_usd: float
 
 def sweep_term(spent_usd: float) -> CostTerm:
     """What the trials cost, as a term of the bill: spent already, so it has no interval."""
-    return CostTerm(
-        name=SWEEP,
-        low_usd=spent_usd,
-        expected_usd=spent_usd,
-        high_usd=spent_usd,
-        formula="time that trials held their devices x catalog price",
-    )
+    return CostTerm.fixed(SWEEP, spent_usd, "time that trials held their devices x catalog price")
 
 
 def hourly_usd(offer: Offer, instance_count: int) -> float:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from planner import options as given
 from planner.errors import PlannerError
+from planner.given import BillFlags, Pricing
 from planner.target import BatchRange, TargetFlags, check_money, parse_batch_size, parse_duration_s
 
 T = TypeVar("T")
@@ -111,9 +112,9 @@ def offer_flags(
     gpu: given.Gpus = None,
     spot: given.Spot = None,
     reserved: given.Reserved = False,
-) -> given.Pricing:
+) -> Pricing:
     """What may be rented, and at which prices."""
-    return given.Pricing(
+    return Pricing(
         catalog=catalog,
         prices=tuple(price or ()),
         providers=tuple(provider or ()),
@@ -127,10 +128,10 @@ def offer_flags(
 @grouped(offers=offer_flags)
 def pricing_flags(
     *,
-    offers: given.Pricing,
+    offers: Pricing,
     confidence: given.Confidence = 0.9,
     provisioning_minutes: given.ProvisioningMinutes = 5.0,
-) -> given.Pricing:
+) -> Pricing:
     """The same, and how a run on it is priced."""
     return replace(offers, confidence=confidence, provisioning_s=provisioning_minutes * 60)
 
@@ -148,9 +149,9 @@ def bill_flags(
     spot_wait_minutes: given.SpotWaitMinutes = 30.0,
     interruptions_per_hour: given.InterruptionsPerHour = None,
     grid_g_per_kwh: given.GridGPerKwh = None,
-) -> given.BillFlags:
+) -> BillFlags:
     """What the user says of the bill beside the price."""
-    return given.BillFlags(
+    return BillFlags(
         setup_minutes=setup_minutes,
         evaluation_minutes=evaluation_minutes,
         data_gib=data_gib,

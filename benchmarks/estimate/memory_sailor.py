@@ -18,8 +18,8 @@ import pandas as pd
 
 from benchmarks.estimate.scores import Row, data_directory, exact_interval, leave_one_group_out, summary
 from planner.estimate.collectives import Transport
+from planner.estimate.layout import Layout, TransformerShape
 from planner.estimate.memory import UPPER_FRACTION, MemoryBreakdown
-from planner.estimate.pipeline import Layout, TransformerShape
 from planner.estimate.stage_memory import MegatronState, megatron_memory
 
 SHAPES = {  # from the models' configurations on Hugging Face

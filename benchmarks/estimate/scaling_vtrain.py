@@ -29,15 +29,8 @@ from benchmarks.estimate.scores import (
     worst_factor,
 )
 from planner.estimate.collectives import Fabric, Transport, channel_of
-from planner.estimate.pipeline import (
-    Layout,
-    LayoutModel,
-    LayoutPoint,
-    Machine,
-    TransformerShape,
-    fit_layouts,
-    step_s,
-)
+from planner.estimate.layout import Layout, TransformerShape
+from planner.estimate.pipeline import LayoutModel, LayoutPoint, Machine, fit_layouts, step_s
 
 DRAWS = 5
 SHARE = 0.1

@@ -15,10 +15,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from catalogs.egress import Destination, EgressPrice, destination_of, find_egress
-from catalogs.gpus import GIB
+from catalogs.egress import EgressPrice
 from catalogs.offers import Offer
-from planner.bill.parameters import STORAGE_USD_PER_GIB_MONTH, AllIn
+from planner.bill.beside_rent import not_counted, storage_terms, transfer_term
+from planner.bill.parameters import AllIn
 from planner.cost import (
     SECONDS_PER_HOUR,
     Breakdown,
@@ -29,12 +29,8 @@ from planner.cost import (
 )
 from planner.estimate.values import Estimate
 
-SECONDS_PER_MONTH = 730 * SECONDS_PER_HOUR
-
 _RATE = "x price x instances"
 _ROUNDING_ERROR_FRACTION = 1e-9
-
-__all__ = ["AllIn", "AllInBill", "all_in_bill", "bill_of", "interrupted_terms", "rent_terms"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +62,17 @@ def bill_of(
     egress: Sequence[EgressPrice] = (),
 ) -> AllInBill:
     """The bill with a rent from elsewhere, such as `interrupted_terms`; ``held_s`` is what storage lasts."""
-    transfer = _transfer_term(offer, parameters, egress)
+    transfer = transfer_term(offer, parameters, egress)
     sweep = None if parameters.sweep_usd is None else sweep_term(parameters.sweep_usd)
     rest = [
         *([transfer] if transfer else ()),
-        *_storage_terms(held_s, parameters),
+        *storage_terms(held_s, parameters),
         *(_charged(sweep) if sweep else ()),
     ]
     return AllInBill(
         breakdown=Breakdown(terms=(*rent, *rest), basis=held_s.basis),
         held_s=held_s,
-        not_counted=_not_counted(offer, parameters, egress),
+        not_counted=not_counted(offer, parameters, egress),
     )
 
 
@@ -91,7 +87,7 @@ def rent_terms(
 
     undisturbed = undisturbed_terms(offer, instance_count, training_s, parameters)
     usd = _each(training_s, rounding_s).scaled(hourly_usd(offer, instance_count) / SECONDS_PER_HOUR)
-    rounding = _term(
+    rounding = CostTerm.of(
         "minimum billing unit",
         usd,
         f"what is missing to whole blocks of {offer.billing_increment_s} s {_RATE}",
@@ -118,11 +114,11 @@ def undisturbed_terms(
         ),
         ("evaluation", parameters.evaluation_s, f"all evaluations together {_RATE}; stated by you"),
     )
-    fixed = {name: _fixed_term(name, seconds * usd_per_s, text) for name, seconds, text in parts}
+    fixed = {name: CostTerm.fixed(name, seconds * usd_per_s, text) for name, seconds, text in parts}
     price = f"price: {offer.source}, {offer.as_of}"
-    training = _term("training", training_s.scaled(usd_per_s), f"steps x step time {_RATE}; {price}")
+    training = CostTerm.of("training", training_s.scaled(usd_per_s), f"steps x step time {_RATE}; {price}")
     saves_formula = f"saves x stall of one {_RATE}; {parameters.checkpoint_source}"
-    saves = _term("checkpoints", saves_usd, saves_formula)
+    saves = CostTerm.of("checkpoints", saves_usd, saves_formula)
     evaluation = fixed.pop("evaluation")
     return _charged(*fixed.values(), training, evaluation, saves)
 
@@ -147,7 +143,7 @@ def interrupted_terms(
     """
     steady = undisturbed_terms(offer, instance_count, training_s, parameters)
     rounding_usd = rounding_s * hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
-    rounding = _fixed_term(
+    rounding = CostTerm.fixed(
         "minimum billing unit",
         rounding_usd,
         f"half a block of {offer.billing_increment_s} s for each start, on average, {_RATE}",
@@ -170,87 +166,7 @@ def _rest(whole: float, known: float) -> float:
 
 
 def _charged(*terms: CostTerm) -> tuple[CostTerm, ...]:
-    return tuple(one for one in terms if one.low_usd or one.expected_usd or one.high_usd)
-
-
-def _transfer_term(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]) -> CostTerm | None:
-    if parameters.data_bytes is None:
-        return None
-    size_bytes = round(parameters.data_bytes * parameters.transfer_count)
-    times = f" x {parameters.transfer_count:.2f} starts" if parameters.transfer_count != 1 else ""
-    stated = parameters.egress_usd_per_gib
-    if stated is not None:
-        usd, price_text = size_bytes / GIB * stated, f"{stated:g} USD per GiB; price: stated by you"
-    else:
-        price = _egress_price(offer, parameters, egress)
-        if price is None:
-            return None
-        usd = price.usd(size_bytes)
-        way = f"{price.provider} to {price.destination}"
-        price_text = f"egress price of {way}, less the free allowance; {price.source}"
-    if usd == 0:
-        return None
-    return _fixed_term("data transfer", usd, f"size of the data set{times} x {price_text}")
-
-
-def _storage_terms(held_s: Estimate, parameters: AllIn) -> list[CostTerm]:
-    price = parameters.storage_usd_per_gib_month
-    if not price:
-        return []
-    months = held_s.scaled(1 / SECONDS_PER_MONTH)
-    kept_bytes = (parameters.checkpoint_bytes or 0) * parameters.checkpoints_kept
-    source = "S3 Standard" if price == STORAGE_USD_PER_GIB_MONTH else "stated by you"
-    found = []
-    for name, size_bytes, what in (
-        ("data storage", parameters.data_bytes or 0, "size of the data set"),
-        ("checkpoint storage", kept_bytes, f"size of {parameters.checkpoints_kept} checkpoints"),
-    ):
-        if size_bytes:
-            usd = months.scaled(size_bytes / GIB * price)
-            formula = f"{what} x {price:g} USD per GiB-month x time held; price: {source}"
-            found.append(_term(name, usd, formula))
-    return found
-
-
-def _not_counted(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]) -> tuple[str, ...]:
-    missing = []
-    if parameters.data_bytes is None:
-        missing.append("data set: its size is not known, so neither transfer nor storage is charged")
-    elif (
-        parameters.data_provider
-        and parameters.egress_usd_per_gib is None
-        and _egress_price(offer, parameters, egress) is None
-    ):
-        missing.append(
-            f"data transfer: no egress price of {parameters.data_provider} "
-            f"to {_destination(offer, parameters)} is known"
-        )
-    if parameters.checkpoint_bytes is None:
-        missing.append("checkpoint storage: the size of a checkpoint is not known")
-    if parameters.set_up_s == 0:
-        missing.append("set-up: no time for packages and data is known")
-    if parameters.sweep_usd is None:
-        missing.append("sweep: its devices have no price")
-    return tuple(missing)
-
-
-def _egress_price(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]) -> EgressPrice | None:
-    if parameters.data_provider is None:
-        return None
-    return find_egress(egress, parameters.data_provider, _destination(offer, parameters))
-
-
-def _destination(offer: Offer, parameters: AllIn) -> Destination:
-    assert parameters.data_provider is not None
-    return destination_of(parameters.data_provider, parameters.data_region, offer.provider, offer.region)
-
-
-def _term(name: str, usd: Estimate, formula: str) -> CostTerm:
-    return CostTerm(name=name, low_usd=usd.low, expected_usd=usd.expected, high_usd=usd.high, formula=formula)
-
-
-def _fixed_term(name: str, usd: float, formula: str) -> CostTerm:
-    return CostTerm(name=name, low_usd=usd, expected_usd=usd, high_usd=usd, formula=formula)
+    return tuple(one for one in terms if not one.is_zero)
 
 
 def _each(estimate: Estimate, formula: Callable[[float], float]) -> Estimate:

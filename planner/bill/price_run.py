@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from catalogs.egress import EgressPrice, load_egress
 from catalogs.offers import Offer, Pricing
-from planner.bill.allin import AllInBill, all_in_bill, bill_of, interrupted_terms
+from planner.bill.allin import all_in_bill, bill_of, interrupted_terms
 from planner.bill.energy import Energy, run_energy
 from planner.bill.overheads import CheckpointTimes, checkpoint_times, power_w, start_of
 from planner.bill.parameters import AllIn, Stated
+from planner.bill.priced import PricedRun, SpotRun
 from planner.cost import training_s
 from planner.estimate.values import Estimate
 from planner.spot.job import Restart, Saving, SpotJob, gang_rate_per_s
@@ -48,38 +49,6 @@ class Terms:
     def tail_fraction(self) -> float:
         """Of the outcomes that lie beyond each end of an interval."""
         return (1 - self.confidence) / 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotRun:
-    """What being interrupted means for a plan; where the rate is not known, nothing is known of that."""
-
-    job: SpotJob
-    work_s: Estimate  # steps and evaluations
-    interruption_count: float | None = None  # mean
-    cost_usd_p10: float | None = None  # of the rent: the luck of interruptions and the interval of the speed
-    cost_usd_p90: float | None = None
-    miss_probability: float | None = None  # None without a deadline, too
-    is_rate_stated: bool = False  # by the user and not by the catalog
-    break_even_rate_per_s: float | None = None  # up to which it is cheaper than the cheapest on-demand plan
-
-    @property
-    def is_rate_known(self) -> bool:
-        """Whether the cost has interruptions in it."""
-        return self.interruption_count is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PricedRun:
-    """A run on an offer: the bill, and how long it takes."""
-
-    bill: AllInBill
-    held_s: Estimate  # that the instances are held, and billed for
-    duration_s: Estimate  # from the first request to the end, waits for capacity included
-    checkpoint_interval_s: float
-    saving: Saving
-    spot: SpotRun | None  # None on demand
-    energy: Energy | None  # None where no power was measured
 
 
 class Pricer:

@@ -10,7 +10,8 @@ from catalogs.gpus import DeviceKind, Gpu, Link
 from catalogs.offers import Offer
 from planner.bill.allin import AllInBill
 from planner.bill.energy import Energy
-from planner.bill.price_run import PricedRun, Pricer, SpotRun, Terms
+from planner.bill.price_run import Pricer, Terms
+from planner.bill.priced import PricedRun, SpotRun
 from planner.choice.candidates import Measured, Miss, NoChoice, Place
 from planner.choice.choose import Choice, Chooser
 from planner.choice.ties import NEGLIGIBLE_FRACTION, is_same_within

@@ -23,7 +23,7 @@ from planner.estimate.neighbours import Peer, witnesses_of
 from planner.estimate.peak_fraction import peak_fraction
 from planner.estimate.probe import slow_links
 from planner.exits import Exit
-from planner.options import Output
+from planner.given import Output
 from planner.reports import to_json, to_terminal, write_reports
 from planner.reports.curves import fitted_curves
 from planner.reports.report import Report, SweepSummary, TrialRecord
@@ -69,10 +69,18 @@ def estimator_of(study: SavedStudy, prices: Prices, peers: Mapping[str, Peer]) -
     )
 
 
+def _record(one: SavedTrial, profile: WorkloadProfile, prices: Prices) -> TrialRecord:
+    outcome, fraction = one.outcome, None
+    if isinstance(outcome, Measurement):
+        fraction = peak_fraction(outcome, profile.traces, prices.gpus)
+    return TrialRecord(number=one.number, outcome=outcome, cost_usd=one.cost_usd, peak_fraction=fraction)
+
+
 def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
     """The recommendation and all it rests on. Pure but for reading the study."""
     profile, trials = study.profile, study.trials()
     outcomes = [one.outcome for one in trials]
+    measured = [one for one in outcomes if isinstance(one, Measurement)]
     peers = read_peers(study)
     estimator = estimator_of(study, prices, peers)
     knobs = knobs_of(trials)
@@ -96,7 +104,6 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
 
     batch = None
     if target.batch_range is not None:
-        measured = [one for one in outcomes if isinstance(one, Measurement)]
         batch = choose_batch_size(target, target.batch_range, measured, prices.confidence, recommend_at)
     recommendation = recommend_at(target) if batch is None else batch.chosen.answer
     return Report(
@@ -105,17 +112,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
         study=study.name,
         workload=study.workload,
         profile=profile,
-        trials=tuple(
-            TrialRecord(
-                number=one.number,
-                outcome=one.outcome,
-                cost_usd=one.cost_usd,
-                peak_fraction=peak_fraction(one.outcome, profile.traces, prices.gpus)
-                if isinstance(one.outcome, Measurement)
-                else None,
-            )
-            for one in trials
-        ),
+        trials=tuple(_record(one, profile, prices) for one in trials),
         exclusions=study.exclusions,
         sweep=SweepSummary(
             spent_usd=spent_usd,
@@ -126,7 +123,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
         planner_version=planner.__version__,
         notes=(*study.notes, *prices.notes, *corrections(peers)),
         curves=fitted_curves(outcomes, prices.gpus, estimator),
-        slow_links=slow_links([one for one in outcomes if isinstance(one, Measurement)], prices.gpus),
+        slow_links=slow_links(measured, prices.gpus),
         guards=guards(outcomes),
         binding=_binding(outcomes, recommendation, profile, prices),
     )

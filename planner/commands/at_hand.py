@@ -11,7 +11,7 @@ from planner.commands.prices import Prices
 from planner.cost import device_usd_per_hour
 from planner.errors import PlannerError
 from planner.fleet import fleet_of
-from planner.options import SweepFlags
+from planner.given import SweepFlags
 from planner.target import Target
 from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup, version_problems

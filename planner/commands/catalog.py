@@ -13,7 +13,7 @@ from catalogs.offers import Offer
 from catalogs.refresh import is_stale, stale
 from planner.commands.prices import read_prices
 from planner.exits import Exit
-from planner.options import Pricing
+from planner.given import Pricing
 from planner.reports import formats
 
 TABLE_WIDTH_MAX = 400

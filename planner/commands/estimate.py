@@ -21,7 +21,7 @@ from planner.cost import training_s
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate, Estimator, Hardware, fit
 from planner.exits import Exit
-from planner.options import Output, Pricing
+from planner.given import Output, Pricing
 from planner.reports import formats, labels
 from planner.study.reading import read_peers, read_study
 from planner.study.storage import default_storage_url

@@ -15,8 +15,8 @@ from planner.commands.answer import report_of, retargeted
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.exits import Exit
+from planner.given import Output, Pricing
 from planner.launch.files import OPTIONAL_FILES, LaunchFiles, launch_files
-from planner.options import Output, Pricing
 from planner.reports import formats
 from planner.reports.batch_words import choice_line
 from planner.reports.labels import configuration, rental

@@ -13,7 +13,7 @@ from catalogs.sources.table import read_offers
 from planner.commands.price_table import PriceTable, cheapest_regions, current_table
 from planner.errors import PlannerError
 from planner.filters import Filters
-from planner.options import BillFlags, Pricing
+from planner.given import BillFlags, Pricing
 from planner.reports import formats
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.commands.answer import publish, report_of, retargeted
 from planner.commands.prices import read_prices
 from planner.exits import Exit
-from planner.options import Output, Pricing
+from planner.given import Output, Pricing
 from planner.study.reading import read_study
 from planner.study.storage import default_storage_url
 from planner.target import TargetFlags

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalogs.gpus import GIB
 from planner.bill.parameters import STORAGE_USD_PER_GIB_MONTH, AllIn, Stated
-from planner.options import BillFlags
+from planner.given import BillFlags
 
 
 def stated_by(bill: BillFlags, provisioning_s: float) -> Stated:

@@ -11,8 +11,8 @@ import typer
 
 from planner.commands.price_table import refreshed_path
 from planner.errors import PlannerError
+from planner.given import Output
 from planner.live import say
-from planner.options import Output
 from planner.study.storage import default_storage_url, sqlite_file, sqlite_url
 from trials.cluster.submit import Job, follow, job_of, submit
 from trials.model_file.source import hash_workload

@@ -16,8 +16,8 @@ from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.estimate.neighbours import witnesses_of
 from planner.exits import Exit
+from planner.given import Output, Pricing, SweepFlags
 from planner.live import Watch, announce, say
-from planner.options import Output, Pricing, SweepFlags
 from planner.reports import formats
 from planner.search.known import Known
 from planner.search.market import Market
@@ -80,15 +80,7 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
                     look_around=lookout,
                 )
                 say(announce(sweep.expected(), limits))
-                if wanted.batch_range is not None:
-                    say(
-                        f"trials train batches of {wanted.global_batch_size}; what others from "
-                        f"{wanted.batch_range.low} to {wanted.batch_range.high} cost follows from the "
-                        "gradient noise"
-                    )
-                if wanted.hour_value_usd:
-                    value = formats.usd(wanted.hour_value_usd)
-                    say(f"what a run costs has {value} for each hour of waiting in it")
+                _say_what_counts(wanted)
                 with _ending_on_interrupt(stop), watch.shown():
                     problem = _run(sweep, runner)
         code = publish(report_of(study, wanted, prices), output)
@@ -126,6 +118,18 @@ def _extras(flags: SweepFlags, target: Target) -> Extras:
         is_noise_measured=target.batch_range is not None,
         noise_checkpoint=None if weights is None else str(weights.absolute()),
     )
+
+
+def _say_what_counts(wanted: Target) -> None:
+    """What else than the configuration the search has a say in, or is to weigh."""
+    if wanted.batch_range is not None:
+        say(
+            f"trials train batches of {wanted.global_batch_size}; what others from {wanted.batch_range.low} "
+            f"to {wanted.batch_range.high} cost follows from the gradient noise"
+        )
+    if wanted.hour_value_usd:
+        value = formats.usd(wanted.hour_value_usd)
+        say(f"what a run costs has {value} for each hour of waiting in it")
 
 
 def _check_from_checkpoint(flags: SweepFlags, target: TargetFlags) -> None:

@@ -10,7 +10,7 @@ from planner.codec import from_json, to_json
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.exits import Exit
-from planner.options import Output, Pricing
+from planner.given import Output, Pricing
 from planner.reports import formats
 from planner.study.reading import read_study
 from planner.study.storage import default_storage_url

@@ -12,7 +12,7 @@ from planner.choice.why_not import why_not
 from planner.commands.answer import report_of, retargeted
 from planner.commands.prices import read_prices
 from planner.exits import Exit
-from planner.options import Output, Pricing
+from planner.given import Output, Pricing
 from planner.reports import why_to_json
 from planner.reports.why_gpu import why_gpu
 from planner.study.storage import default_storage_url

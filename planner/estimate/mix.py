@@ -170,14 +170,7 @@ def infer(
     work = Work(grid[0], grid[2], tensor_count, traced)
     base = np.stack([work.base_s(one.chip, one.micro_batch_size) for one in points])
     times = np.array([one.seconds for one in points])
-    if traced is None:  # any scale: as likely to be 1% as 100% of what the points allow
-        largest = np.min(times[:, None] / base, axis=0) * 1.15
-        scale = largest[:, None] * np.exp(np.linspace(-_SCALE_LOG_DEPTH, 0.0, _SCALE_COUNT))[None, :]
-        log_prior = np.zeros_like(scale)
-    else:
-        sigmas = np.linspace(-3.0, 3.0, _SCALE_COUNT)
-        scale = np.broadcast_to(np.exp(TRACED_SCALE_LOG_SPREAD * sigmas), (base.shape[1], _SCALE_COUNT))
-        log_prior = np.broadcast_to(-0.5 * sigmas**2, scale.shape)
+    scale, log_prior = _scales(times, base, is_traced=traced is not None)
     modelled = _joined(grid[1][:, None], scale[None] * base[:, :, None], traced)
     misfit = np.log(times)[:, None, None] - np.log(modelled)
     score = log_prior - 0.5 * np.sum((misfit / POINT_LOG_NOISE) ** 2, axis=0)
@@ -190,6 +183,17 @@ def infer(
         scale=scale[kept],
         work=Work(over_scale[0], over_scale[2], tensor_count, traced),
     )
+
+
+def _scales(times: Vector, base: Vector, *, is_traced: bool) -> tuple[Vector, Vector]:
+    """Scales to weigh at each point of the grid, and the logarithm of what is believed of each beforehand."""
+    if is_traced:
+        sigmas = np.linspace(-3.0, 3.0, _SCALE_COUNT)
+        scale = np.broadcast_to(np.exp(TRACED_SCALE_LOG_SPREAD * sigmas), (base.shape[1], _SCALE_COUNT))
+        return scale, np.broadcast_to(-0.5 * sigmas**2, scale.shape)
+    largest = np.min(times[:, None] / base, axis=0) * 1.15  # as likely to be 1% as 100% of what they allow
+    scale = largest[:, None] * np.exp(np.linspace(-_SCALE_LOG_DEPTH, 0.0, _SCALE_COUNT))[None, :]
+    return scale, np.zeros_like(scale)
 
 
 def _moved_fraction(chip: Chip) -> float:

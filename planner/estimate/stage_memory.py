@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.estimate.collectives import Transport
+from planner.estimate.layout import Layout, TransformerShape
 from planner.estimate.memory import (
     CUDA_CONTEXT_BYTES,
     FP32_BYTES,
@@ -14,7 +15,7 @@ from planner.estimate.memory import (
     MemoryBreakdown,
     communicator_bytes,
 )
-from planner.estimate.pipeline import Layout, TransformerShape, activation_bytes_per_layer
+from planner.estimate.pipeline import activation_bytes_per_layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

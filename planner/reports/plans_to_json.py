@@ -7,7 +7,7 @@ from typing import Any
 
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Offer
-from planner.bill.price_run import SpotRun
+from planner.bill.priced import SpotRun
 from planner.choice.explain import Comparison, Shortfall
 from planner.choice.plan import Plan
 from planner.choice.sensitivity import Sensitivity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.bill.energy import JOULES_PER_KWH, Energy
-from planner.bill.price_run import SpotRun
+from planner.bill.priced import SpotRun
 from planner.choice.plan import Plan
 from planner.choice.recommendation import Recommendation
 from planner.reports import formats

@@ -11,7 +11,7 @@ from planner.commands.answer import estimator_of, report_of
 from planner.commands.prices import Prices, read_prices
 from planner.estimate import Hardware
 from planner.exits import Exit
-from planner.options import Pricing
+from planner.given import Pricing
 from planner.search.params import distributions, params_of
 from planner.study.reading import read_peers, read_study
 from planner.study.saved import SavedStudy

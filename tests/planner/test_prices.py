@@ -16,7 +16,7 @@ from planner.__main__ import run
 from planner.commands.price_table import cheapest_regions, refreshed_path
 from planner.commands.prices import read_prices
 from planner.exits import Exit
-from planner.options import Pricing
+from planner.given import Pricing
 from tests.builders import make_offer
 
 TODAY = datetime.now(UTC).date()

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from catalogs.egress import load_egress
 from catalogs.gpus import GIB
-from planner.bill.allin import AllIn, all_in_bill, bill_of, interrupted_terms
+from planner.bill.allin import all_in_bill, bill_of, interrupted_terms
 from planner.bill.energy import run_energy
+from planner.bill.parameters import AllIn
 from planner.cost import billed_s
 from planner.errors import PlannerError
 from planner.estimate.values import Basis, Estimate

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from planner.estimate.collectives import Transport
+from planner.estimate.layout import Layout, TransformerShape
 from planner.estimate.memory import (
     CUDA_CONTEXT_BYTES,
     FRAGMENTATION_FRACTION,
@@ -16,7 +17,6 @@ from planner.estimate.memory import (
     fit_memory_line,
     state_bytes,
 )
-from planner.estimate.pipeline import Layout, TransformerShape
 from planner.estimate.stage_memory import MegatronState, megatron_memory
 from trials.trial import Parallelism
 

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from planner.estimate.collectives import Channel, Fabric, Transport
+from planner.estimate.layout import Layout, TransformerShape
 from planner.estimate.pipeline import (
     PRIORS,
-    Layout,
     LayoutPoint,
     Machine,
-    TransformerShape,
     activation_bytes_per_layer,
     fit_layouts,
     layer_s,

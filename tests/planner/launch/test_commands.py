@@ -20,7 +20,7 @@ from planner.commands.remeasure import looks_of
 from planner.commands.verify import VerifyFlags
 from planner.errors import PlannerError
 from planner.exits import Exit
-from planner.options import Output, Pricing
+from planner.given import Output, Pricing
 from planner.reports.formats import duration, usd
 from planner.search.params import distributions, params_of
 from planner.study.store import open_study
