@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from planner.choice.candidates import Candidates, Miss, NoChoice, Place
+from planner.choice.candidates import Candidates, Miss, NoChoice
+from planner.choice.place import Place
 from planner.choice.ties import complexity, is_tied_here, preference
 from planner.estimate.values import Basis, Estimate
 from trials.trial import TrialConfig

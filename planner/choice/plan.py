@@ -12,8 +12,9 @@ from planner.bill.allin import AllInBill
 from planner.bill.energy import Energy
 from planner.bill.price_run import Pricer, Terms
 from planner.bill.priced import PricedRun, SpotRun
-from planner.choice.candidates import Measured, Miss, NoChoice, Place
+from planner.choice.candidates import Measured, Miss, NoChoice
 from planner.choice.choose import Choice, Chooser
+from planner.choice.place import Place
 from planner.choice.ties import NEGLIGIBLE_FRACTION, is_same_within
 from planner.cost import Breakdown, hourly_usd, with_waiting
 from planner.estimate.values import Basis, Estimate, Hardware

@@ -12,7 +12,7 @@ from rich.table import Table
 from catalogs.gpus import DeviceKind, Gpu, Link, find_gpu
 from catalogs.offers import Offer
 from planner.bill.price_run import Pricer, Terms
-from planner.choice.candidates import USABLE_MEMORY_FRACTION, worker_memory_bytes
+from planner.choice.place import USABLE_MEMORY_FRACTION, worker_memory_bytes
 from planner.choice.plan import hardware_of
 from planner.choice.space import Knobs, configs_for
 from planner.commands.answer import corrections, estimator_of, knobs_of, retargeted

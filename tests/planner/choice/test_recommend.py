@@ -11,7 +11,8 @@ import pytest
 
 from catalogs.gpus import Gpu, Link
 from catalogs.offers import Offer, Pricing
-from planner.choice.candidates import CPU_PROCESS_BYTES, Miss
+from planner.choice.candidates import Miss
+from planner.choice.place import CPU_PROCESS_BYTES
 from planner.choice.plan import CPU_NOTE, Plan
 from planner.choice.recommend import recommend
 from planner.choice.recommendation import Recommendation, SetAside
