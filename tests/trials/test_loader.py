@@ -15,7 +15,6 @@ from trials.measuring.loader import (
     Batches,
     BatchFunction,
     DatasetSource,
-    longest_batch,
     move_to,
     one_batch,
     tensors_of,
@@ -146,21 +145,3 @@ def test_tensors_are_named() -> None:
     assert [name for name, _ in tensors_of({"ids": x, "more": [x, x]})] == ["ids", "more.0", "more.1"]
     assert [name for name, _ in tensors_of(Record(x, "n"))] == ["pixels"]
     assert [name for name, _ in tensors_of(x)] == [""]
-
-
-def test_the_longest_batch_holds_the_longest_samples_of_all_the_data() -> None:
-    texts = [[1] * (1 + index * 7 % 100) for index in range(100)]  # each length from 1 to 100 once
-
-    def pad(samples: list[list[int]]) -> torch.Tensor:
-        width = max(map(len, samples))
-        return torch.tensor([one + [0] * (width - len(one)) for one in samples])
-
-    batch = longest_batch(DatasetSource(dataset=texts, collate=pad), 4)
-    assert [int(row.sum()) for row in batch] == [100, 99, 98, 97]
-    small = longest_batch(DatasetSource(dataset=texts[:3], collate=pad), 4)
-    assert [int(row.sum()) for row in small] == [15, 8, 1, 15]  # the few are repeated
-
-
-def test_there_is_no_longest_batch_where_lengths_do_not_vary_or_nobody_can_say() -> None:
-    assert longest_batch(numbers(10), 4) is None
-    assert longest_batch(BatchFunction(make=lambda size: size), 4) is None

@@ -8,15 +8,12 @@ included. An iterable dataset gives every rank the same samples unless it shards
 from __future__ import annotations
 
 import dataclasses
-import heapq
-import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, default_collate
+from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from trials.errors import TrialsError
@@ -53,8 +50,6 @@ class DatasetSource:
 
 
 DataSource = BatchFunction | DatasetSource
-
-LONGEST_LIMIT_S = 5.0  # for looking at the lengths of samples
 
 _END = object()
 
@@ -176,58 +171,6 @@ def one_batch(source: DataSource, size: int) -> Any:
         return next(batches)
     finally:
         batches.close()
-
-
-def longest_batch(source: DataSource, size: int, limit_s: float = LONGEST_LIMIT_S) -> Any | None:
-    """The ``size`` longest samples as one batch; None where lengths do not vary or nobody can say.
-
-    As many samples are looked at as ``limit_s`` allows, spread over the dataset; an iterable one is read from
-    its start. Fewer than ``size`` are repeated: a batch of the longest needs the most memory.
-    """
-    if isinstance(source, BatchFunction):
-        return None
-    deadline_s = time.monotonic() + limit_s
-    longest: list[tuple[int, int, Any]] = []  # length, tie-break, sample
-    lengths: set[int] = set()
-    for index, sample in enumerate(_spread(source)):
-        length = _length(sample)
-        lengths.add(length)
-        if len(longest) < size:
-            heapq.heappush(longest, (length, index, sample))
-        elif length > longest[0][0]:
-            heapq.heapreplace(longest, (length, index, sample))
-        if time.monotonic() > deadline_s:
-            break
-    if len(lengths) <= 1:
-        return None
-    samples = [sample for *_, sample in sorted(longest, reverse=True)]
-    return (source.collate or default_collate)([samples[index % len(samples)] for index in range(size)])
-
-
-def _spread(source: DatasetSource) -> Iterator[Any]:
-    """Samples from all over the dataset, each once; an iterable dataset's from its start."""
-    if source.is_iterable:
-        yield from source.dataset
-        return
-    count = len(source.dataset)
-    stride = next(one for one in range(max(1, round(count * 0.618)), count + 2) if math.gcd(one, count) == 1)
-    for index in range(count):
-        yield source.dataset[index * stride % count]
-
-
-def _length(sample: Any) -> int:
-    """Values in a sample: of tensors, arrays, lists and texts in it."""
-    if isinstance(sample, torch.Tensor):
-        return sample.numel()
-    if isinstance(sample, str | bytes):
-        return len(sample)
-    if isinstance(sample, Mapping):
-        return sum(map(_length, sample.values()))
-    if isinstance(sample, list | tuple):
-        return sum(map(_length, sample))
-    if dataclasses.is_dataclass(sample):
-        return sum(_length(getattr(sample, field.name)) for field in dataclasses.fields(sample))
-    return int(getattr(sample, "size", 1)) if isinstance(getattr(sample, "size", 1), int) else 1
 
 
 def tensors_of(batch: Any) -> list[tuple[str, torch.Tensor]]:

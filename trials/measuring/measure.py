@@ -18,7 +18,7 @@ from trials.measuring.extras import measure_extras
 from trials.measuring.failures import Unsupported, explain
 from trials.measuring.host_load import HostLoad
 from trials.measuring.isolate import isolated
-from trials.measuring.memory import release
+from trials.measuring.memory import forget_peak, peak_bytes, release
 from trials.measuring.phases import spread_phases
 from trials.measuring.place import Place
 from trials.measuring.precision import set_fp32_arithmetic
@@ -119,7 +119,7 @@ def _measure(
     training = Training(loaded, config, place, settings.seed, worker_count)
     set_fp32_arithmetic(config.precision)  # now: many a model file allows TF32, and the trial says fp32
     try:
-        training.memory.start()
+        forget_peak(place.torch_device)
         startup_s = time.perf_counter() - begun_s
         run = Run(training, place, settings)
         accumulations = _accumulations(config, settings)
@@ -129,10 +129,18 @@ def _measure(
             series = run.time_series(accumulations)
         (own_s,) = place.mean([host.own_s])
         losses = run.losses[: settings.loss_count]
-        if settings.confirming_steps:
-            training.use_longest_batch()
-            run.time_steps(settings.confirming_steps, min(2, config.accumulation))  # gradients are kept
-        allocated, reserved = training.memory.read(lambda: run.time_steps(1, accumulations[-1]))
+        if (
+            training.use_longest_batch() or settings.confirming_steps
+        ):  # where lengths vary, memory is that batch's
+            run.time_steps(
+                max(1, settings.confirming_steps), min(2, config.accumulation)
+            )  # gradients are kept
+        allocated, reserved = peak_bytes(
+            place.torch_device,
+            training.module,
+            training.optimizer,
+            lambda: run.time_steps(1, accumulations[-1]),
+        )
         besides = measure_extras(extras, training, config, place)  # nothing that counts may feel it
         parts = run.phases()  # last, since its passes spoil the training
     finally:

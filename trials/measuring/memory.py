@@ -1,14 +1,14 @@
 """Peak memory of one rank.
 
 On CUDA the caching allocator's own counters, from the first step on. On CPU the same quantity, made of two
-parts: what the process holds between two steps, over what it held before the model was built (its resident
-set, free pages given back first), and the most that torch's allocator held on top of that within one more
-step.
+parts: the tensors that are held between two steps (parameters, buffers, optimizer state, DDP's buckets), and
+the most that torch's allocator held on top of them within one more step.
 
-The process's own high-water mark is no such measure: glibc keeps freed blocks in ways that depend on every
-trial before, and a step with activation checkpointing that needs 29 MB showed 85 to 149 MB (64 MB and 77 to
-118 MB without it). On CPU that slack, the interpreter and its libraries, about 0.4 GB, come on top of what is
-reported, as the CUDA context does on a GPU.
+What the kernel knows of the process is no such measure. Its high-water mark: glibc keeps freed blocks in ways
+that depend on every trial before, and a step with activation checkpointing that needs 29 MB showed 85 to
+149 MB (64 MB and 77 to 118 MB without it). Its resident set between two steps: a model that holds 1.8 MB
+showed 1.3 to 2.5 MB. On CPU that slack, the interpreter and its libraries, about 0.4 GB, come on top of what
+is reported, as the CUDA context does on a GPU.
 """
 
 from __future__ import annotations
@@ -17,44 +17,65 @@ import ctypes
 import functools
 import gc
 import os
-import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.autograd.profiler import profile
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 
 _MEMORY_EVENT = "[memory]"  # torch's name for an allocation (positive bytes) or a release (negative)
-_STATM = Path("/proc/self/statm")  # sizes in pages, the resident set second: proc(5)
 
 
-class PeakMemory:
-    """Made before the model is built; ``start`` before the first step, ``read`` after the last."""
+def forget_peak(device: torch.device) -> None:
+    """Before the first step: what building the model left counts no more."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # what building the model left reserved
+        torch.cuda.reset_peak_memory_stats(device)
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._is_cuda = device.type == "cuda"
-        self._before_bytes = 0
-        if not self._is_cuda:
-            _load_lazy_libraries()
-            self._before_bytes = _resident_bytes()
 
-    def start(self) -> None:
-        """Forget earlier peaks."""
-        if self._is_cuda:
-            torch.cuda.empty_cache()  # what building the model left reserved
-            torch.cuda.reset_peak_memory_stats(self._device)
+def peak_bytes(
+    device: torch.device, module: nn.Module, optimizer: torch.optim.Optimizer, take_step: Callable[[], object]
+) -> tuple[int, int | None]:
+    """Peak bytes allocated and reserved since ``forget_peak``; nothing is reserved on CPU.
 
-    def read(self, take_step: Callable[[], object]) -> tuple[int, int | None]:
-        """Peak bytes allocated and reserved since ``start``; nothing is reserved on CPU.
+    On CPU ``take_step`` is called once, under torch's profiler.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device)
+    _start_profiler()
+    return held_bytes(module, optimizer) + _most_allocated_bytes(take_step), None
 
-        On CPU ``take_step`` is called once, under torch's profiler.
-        """
-        if self._is_cuda:
-            return torch.cuda.max_memory_allocated(self._device), torch.cuda.max_memory_reserved(self._device)
-        held_bytes = max(_resident_bytes() - self._before_bytes, 0)
-        return held_bytes + _most_allocated_bytes(take_step), None
+
+def held_bytes(module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """What a rank holds between two steps, when gradients are freed: each storage once, shards as shards."""
+    storages: dict[int, int] = {}
+    for tensor in _held(module, optimizer):
+        storage = (tensor.to_local() if isinstance(tensor, DTensor) else tensor).untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+    buckets_bytes = 0
+    if isinstance(module, DistributedDataParallel):  # a second place for every gradient
+        buckets_bytes = sum(one.nbytes for one in module.parameters() if one.requires_grad)
+    return sum(storages.values()) + buckets_bytes
+
+
+def _held(module: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    yield from module.parameters()
+    yield from module.buffers()
+    for one in module.modules():  # tables that nobody registered
+        yield from (value for value in vars(one).values() if isinstance(value, Tensor))
+    yield from _tensors_in(optimizer.state)
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _tensors_in(one)
 
 
 def release(device: torch.device) -> None:
@@ -79,23 +100,16 @@ def _most_allocated_bytes(take_step: Callable[[], object]) -> int:
 
 
 @functools.cache
-def _load_lazy_libraries() -> None:
-    """Take one tiny step, once per process: torch loads about 100 MB of its own at the first one."""
-    model = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8, 8))
-    optimizer = torch.optim.AdamW(model.parameters())
-
-    def step() -> None:
-        model(torch.zeros(2, 1, 3, 3)).sum().backward()
-        optimizer.step()
-
+def _start_profiler() -> None:
+    """Profile nothing, once per process: starting in a thread, its library writes to stderr."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     with _quiet():
-        _most_allocated_bytes(step)
+        _most_allocated_bytes(lambda: None)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the profiler's library from writing to stderr as it starts in a thread; no setting does."""
+    """Drop what is written to stderr, by C too; no setting of the library does."""
     kept = os.dup(2)
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 2)
@@ -105,17 +119,6 @@ def _quiet() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(sink)
-
-
-def _resident_bytes() -> int:
-    """What this process holds in memory, free pages of the C library's heap given back first."""
-    gc.collect(
-        1
-    )  # recent garbage; a full collection takes 0.15 s with torch loaded, and one a trial is enough
-    _trim()
-    if _STATM.exists():
-        return int(_STATM.read_text().split()[1]) * resource.getpagesize()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _trim() -> None:

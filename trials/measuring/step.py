@@ -6,10 +6,10 @@ optimizer, free the gradients.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import repeat
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,8 @@ from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
 from trials.measuring.clock import Clock, Mark
-from trials.measuring.loader import Batches, longest_batch, move_to, one_batch
-from trials.measuring.memory import PeakMemory
+from trials.measuring.loader import Batches, move_to, one_batch
+from trials.measuring.longest import longest_batch
 from trials.measuring.place import Place
 from trials.measuring.precision import autocast, grad_scaler
 from trials.measuring.wrap import wrap
@@ -46,6 +46,8 @@ class Training:
         self.config = config
         self._device = place.torch_device
         self._source = loaded.source
+        self._sha256 = loaded.workload.sha256
+        self._place = place
         self._precision = config.precision
         self._clip_norm = loaded.clip_norm
         self._scaler = grad_scaler(config.precision, self._device)
@@ -62,7 +64,6 @@ class Training:
             )
         )
         self._stream: Iterator[object] = self.batches
-        self.memory = PeakMemory(self._device)
         torch.manual_seed(seed)  # every rank builds the same weights
         step = place.together(loaded.build)
 
@@ -98,11 +99,17 @@ class Training:
         batch = move_to(next(self.batches), self._device)
         self._loss(self.module, batch).backward()
 
-    def use_longest_batch(self) -> None:
-        """From now on every micro batch is the longest that the data can give, where lengths vary."""
-        batch = longest_batch(self._source, self.config.micro_batch_size)
-        if batch is not None:
-            self._stream = repeat(batch)
+    def use_longest_batch(self) -> bool:
+        """From now on every micro batch is the longest that the data can give, where lengths vary.
+
+        Every rank calls it; whether they vary is the same for all.
+        """
+        make = self._place.together(
+            lambda: longest_batch(self._source, self.config.micro_batch_size, self._sha256)
+        )
+        if make is not None:
+            self._stream = (make() for _ in itertools.count())
+        return self._place.largest([float(make is not None)])[0] > 0
 
     def _loss(self, module: nn.Module, batch: object) -> Tensor:
         with autocast(self._precision, self._device):
