@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from planner.estimate.boundary import PROBES_MAX, next_probe, reach
+from planner.estimate.boundary import PROBES_MAX, least_base_bytes, next_probe, passes_peak_bytes, reach
 from trials.measuring.measure import Place, measure
 from trials.measuring.settings import MeasureSettings, settings_for
 from trials.model_file.source import hash_workload
@@ -34,13 +34,13 @@ FIRST_SIZE = 8
 MIB = 1024**2
 
 
-def peak_of(path: Path, purpose: Purpose = Purpose.PROBE) -> Callable[[int], int]:
-    """Measured peak bytes by micro batch size, as a probe or a confirmation measures it."""
+def trial_of(path: Path, purpose: Purpose = Purpose.PROBE) -> Callable[[int], Measurement]:
+    """Runs a trial by micro batch size, a probe or a confirmation."""
     workload = hash_workload(path)
     settings = settings_for(purpose, MeasureSettings(half_width_fraction=1.0, is_split=False))
     short = replace(settings, warmup_min=1, warmup_max=1, timed_min=1, timed_max=1)
 
-    def peak(size: int) -> int:
+    def run(size: int) -> Measurement:
         config = TrialConfig(
             gpu="CPU",
             gpu_count=1,
@@ -51,27 +51,34 @@ def peak_of(path: Path, purpose: Purpose = Purpose.PROBE) -> Callable[[int], int
         )
         outcome = measure(workload, config, Place(), short)
         assert isinstance(outcome, Measurement), outcome
-        return outcome.peak_memory_bytes
+        return outcome
 
-    return peak
+    return run
 
 
-def find(peak: Callable[[int], int], limit_bytes: float) -> tuple[int, list[int], int]:
+def peak_of(path: Path, purpose: Purpose = Purpose.PROBE) -> Callable[[int], int]:
+    """Measured peak bytes by micro batch size."""
+    run = trial_of(path, purpose)
+    return lambda size: run(size).peak_memory_bytes
+
+
+def find(run: Callable[[int], Measurement], limit_bytes: float) -> tuple[int, list[int], int]:
     """The boundary as the planner finds it, the sizes that it probed, and how many of them overflowed."""
-    peaks: dict[int, int] = {}
+    fitted: dict[int, Measurement] = {}
     probed: list[int] = []
     overflowing: int | None = None
     size: int | None = FIRST_SIZE
     while size is not None and len(probed) < PROBES_MAX:
         probed.append(size)
-        bytes_needed = peak(size)
-        if bytes_needed > limit_bytes:
+        one = run(size)
+        if one.peak_memory_bytes > limit_bytes:
             overflowing = size if overflowing is None else min(size, overflowing)
         else:
-            peaks[size] = bytes_needed
-        known = reach(peaks.items(), limit_bytes, 1 << 20, overflowing)
-        size = next_probe(known, peaks, overflowing)
-    return known.safe, probed, len(probed) - len(peaks)
+            fitted[size] = one
+        points = [(at, passes_peak_bytes(of)) for at, of in fitted.items()]
+        known = reach(points, limit_bytes, 1 << 20, overflowing, least_base_bytes(fitted.values()))
+        size = next_probe(known, fitted, overflowing)
+    return known.safe, probed, len(probed) - len(fitted)
 
 
 def true_boundary(peak: Callable[[int], int], limit_bytes: float, near: int) -> int:
@@ -109,7 +116,7 @@ def main() -> None:
             continue
         peak, limit_bytes = peak_of(path), mib * MIB
         peak(FIRST_SIZE)  # the first trial of a process loads libraries
-        found, probed, crash_count = find(peak, limit_bytes)
+        found, probed, crash_count = find(trial_of(path), limit_bytes)
         true = true_boundary(peak, limit_bytes, found)
         wobble_mib = abs(peak(found) - peak(found)) / MIB
         chosen, shares = confirmed(peak_of(path, Purpose.CONFIRM), limit_bytes, found)

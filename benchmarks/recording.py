@@ -122,6 +122,7 @@ def _probed(recording: Recording, config: TrialConfig) -> Measurement | None:
         config=config,
         peak_allocated_bytes=peaks,
         peak_reserved_bytes=None if low.peak_reserved_bytes is None else peaks,
+        peak_parts=None,
     )
 
 

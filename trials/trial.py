@@ -186,6 +186,21 @@ class Phases:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeakParts:
+    """Where the memory of one step peaks: bytes allocated, on the fullest rank.
+
+    The passes' peak is ``base_bytes`` and a part that is proportional to the micro batch size; the update's
+    grows by the input at most.
+    """
+
+    base_bytes: (
+        int  # when the last micro batch begins: parameters, optimizer state, gradients of earlier ones
+    )
+    passes_bytes: int  # forward and backward
+    update_bytes: int  # clipping and the optimizer's step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """What a trial yields. Statistics are derived from the raw times kept here."""
 
@@ -209,6 +224,7 @@ class Measurement:
     noise: GradientNoise | None = None  # where the global batch size may be chosen
     foreign_cpu_fraction: float | None = None  # of the host's cores, that others used while steps were timed
     extras_s: float = 0.0  # of trial_s, for what was measured besides the steps
+    peak_parts: PeakParts | None = None  # of one step more
     purpose: Purpose = Purpose.SEARCH
 
     @property
@@ -255,6 +271,17 @@ class Measurement:
     def peak_memory_bytes(self) -> int:
         """The largest rank's peak: reserved where the allocator reserves, else allocated."""
         return max(self.peak_reserved_bytes or self.peak_allocated_bytes)
+
+    @property
+    def peak_parts_as_reserved(self) -> PeakParts | None:
+        """The parts in the count of ``peak_memory_bytes``, which adds what the allocator cannot use."""
+        if self.peak_parts is None:
+            return None
+        whole = self.peak_memory_bytes
+        factor = whole / max(self.peak_allocated_bytes)
+        parts = (self.peak_parts.base_bytes, self.peak_parts.passes_bytes, self.peak_parts.update_bytes)
+        base, passes, update = (min(whole, int(one * factor)) for one in parts)
+        return PeakParts(base_bytes=base, passes_bytes=passes, update_bytes=update)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,24 @@
 """The largest micro batch that fits, found from below by a few probes.
 
-Peak memory is ``base + slope * micro batch size``, both at least zero, but for what an allocator rounds. So
+A step peaks in its passes or in the optimizer's update. Only the passes grow with the micro batch size ``n``:
+their peak ``p`` is the largest of a few lines, one for each moment that may be the fullest (the beginning of
+the backward pass; its end, when few activations are left but all gradients are there). None of these lines
+begins below what is held when a micro batch begins, ``b``. So
 
-* one measured size ``n`` with peak ``p`` shows that ``n * limit / p`` fits: at worst all of it grows;
-* two give the line, with a slope known to about the rounding divided by their distance. What fits by the
-  upper end of that slope is the next probe: it lies farther out, so the slope is known better after it.
+* beyond a measured size none rises faster than ``(p - b) / n``: what that slope leaves room for is safe, and
+  is the next probe. Where the line begins at ``b`` it is the boundary itself;
+* two sizes show how fast the peak does rise, and so whether anything is to be gained by another probe.
 
-No probe is expected to run out of memory, and the third or fourth lies at the boundary.
+No probe is expected to run out of memory, and the second or third lies at the boundary. Where ``b`` is not
+known it is where the line through two sizes begins, less what an allocator rounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from trials.trial import Measurement
 
 PROBES_MAX = 4  # trials of one setting, those that count for the search included
 CLOSE_FRACTION = 0.015  # of the boundary: nearer than this, no other probe is worth its price
@@ -34,15 +40,20 @@ class Reach:
 
 
 def reach(
-    points: Iterable[tuple[int, int]], limit_bytes: float, size_max: int, overflowing: int | None = None
+    points: Iterable[tuple[int, int]],
+    limit_bytes: float,
+    size_max: int,
+    overflowing: int | None = None,
+    base_bytes: float | None = None,
 ) -> Reach:
-    """Where the boundary lies after ``points``, at least one (micro batch size, peak bytes).
+    """Where the boundary lies after ``points``, at least one (micro batch size, peak bytes of the passes).
 
     Args:
         points: measured, of one setting.
         limit_bytes: what a worker may use.
         size_max: the largest size of interest.
         overflowing: the least size that ran out of memory, if one did.
+        base_bytes: held when a micro batch begins; None where nobody measured it.
     """
     peaks: dict[int, int] = {}
     for size, peak in points:
@@ -52,18 +63,31 @@ def reach(
     cap = size_max if overflowing is None else min(size_max, overflowing - 1)
     rounding = _ROUNDING_FRACTION * limit_bytes
     room = max(0.0, limit_bytes - rounding / 3 - top)
-    if len(sizes) == 1:
-        safe = last * max(1.0, (limit_bytes - rounding) / top)
-        expected = float(size_max)  # perhaps none of the peak grows
+    rises = len(sizes) > 1 and top > peaks[sizes[-2]]
+    slope = (top - peaks[sizes[-2]]) / (last - sizes[-2]) if rises else 0.0
+    if base_bytes is not None:
+        steepest = (top - base_bytes + rounding / 3) / last
+    elif len(sizes) == 1:
+        steepest = (top + rounding) / last  # all of the peak may grow
     else:
-        first = sizes[0]
-        steepest = top / last  # all of the peak grows with the size
-        slope = min(steepest, max(0.0, top - peaks[first]) / (last - first))
-        upper = min(steepest, slope + rounding / (last - first))
-        safe = last + room / upper
-        expected = last + room / slope if slope > 0 else float(size_max)
+        steepest = slope + rounding / (last - sizes[-2])
+    safe = last + room / min(steepest, (top + rounding) / last)
+    expected = last + room / slope if slope > 0 else float(size_max)
     within = max(last, min(cap, int(_GROWTH_MAX * last)))
     return Reach(safe=int(min(safe, within)), expected=int(min(max(expected, safe), max(last, cap))))
+
+
+def passes_peak_bytes(one: Measurement) -> int:
+    """What grows with the micro batch; the whole peak where the parts were not measured."""
+    parts = one.peak_parts_as_reserved
+    return one.peak_memory_bytes if parts is None else parts.passes_bytes
+
+
+def least_base_bytes(measurements: Iterable[Measurement]) -> int | None:
+    """Held by every one when a micro batch begins; None where one does not say."""
+    parts = [one.peak_parts_as_reserved for one in measurements]
+    known = [one.base_bytes for one in parts if one is not None]
+    return min(known) if known and len(known) == len(parts) else None
 
 
 def next_probe(known: Reach, sizes: Iterable[int], overflowing: int | None = None) -> int | None:

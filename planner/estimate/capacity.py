@@ -1,6 +1,6 @@
 """Peak memory of one rank: measured, on a measured line, carried over from another setting, or traced.
 
-What is estimated is what PyTorch's allocator reserves (on CPU: the process's largest resident set), with
+What is estimated is what PyTorch's allocator reserves (on CPU: the tensors that a process holds), with
 NCCL's buffers where there are several workers; the CUDA context is not in it. ``high`` is a one-sided
 bound: "fits" when it does not is the error that costs money.
 """
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catalogs.gpus import DeviceKind
+from planner.estimate.boundary import passes_peak_bytes
 from planner.estimate.collectives import Transport, fabric_of
 from planner.estimate.lognormal import sigmas
 from planner.estimate.memory import (
@@ -179,7 +180,7 @@ def fit_capacity(
         for one in group:
             size = one.config.micro_batch_size
             peaks[size] = max(peaks.get(size, 0), one.peak_memory_bytes)
-    lines = {setting: fit_memory_line(peaks.items()) for setting, peaks in points.items()}
+    lines = {setting: _line(group) for setting, group in by_setting.items()}
     overflowing: dict[_Technique, int] = {}
     for failure in failures:
         if failure.kind is FailureKind.OUT_OF_MEMORY:
@@ -197,6 +198,18 @@ def fit_capacity(
         traces=() if profile is None else profile.traces,
         state=_state(profile),
         block_count=0 if profile is None else profile.block_count,
+    )
+
+
+def _line(group: Sequence[Measurement]) -> MemoryLine | None:
+    """Of the passes, where all know their peak apart from the update's; else of the whole peak."""
+    parts = [one.peak_parts_as_reserved for one in group]
+    known = [one for one in parts if one is not None]
+    if len(known) < len(parts):
+        return fit_memory_line((one.config.micro_batch_size, one.peak_memory_bytes) for one in group)
+    return fit_memory_line(
+        ((one.config.micro_batch_size, passes_peak_bytes(one)) for one in group),
+        floor_bytes=max((one.update_bytes for one in known), default=0),
     )
 
 

@@ -175,15 +175,19 @@ def communicator_bytes(transport: Transport | None, count: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryLine:
-    """peak = base + per_sample * micro batch size, through measured batch sizes of one setting."""
+    """peak = base + per_sample * micro batch size, through measured batch sizes of one setting.
+
+    Where passes and update were measured apart the line is the passes', and the peak at least the update's.
+    """
 
     base_bytes: float
     per_sample_bytes: float
     sizes: tuple[int, ...]  # measured micro batch sizes, ascending
+    floor_bytes: float = 0.0
 
     def expected_bytes(self, micro_batch_size: int) -> float:
-        """On the line."""
-        return self.base_bytes + self.per_sample_bytes * micro_batch_size
+        """On the line, or the floor."""
+        return max(self.floor_bytes, self.base_bytes + self.per_sample_bytes * micro_batch_size)
 
     def upper_bytes(self, micro_batch_size: int) -> float:
         """One-sided bound: the margin grows with the distance beyond the largest measured size."""
@@ -192,8 +196,10 @@ class MemoryLine:
         return self.expected_bytes(micro_batch_size) * (1.0 + margin)
 
 
-def fit_memory_line(points: Iterable[tuple[int, int]]) -> MemoryLine | None:
+def fit_memory_line(points: Iterable[tuple[int, int]], floor_bytes: float = 0.0) -> MemoryLine | None:
     """The line through measured (micro batch size, peak bytes) of one setting; None below two sizes.
+
+    ``floor_bytes`` is the peak of the update, where the points are those of the passes.
 
     Everything but the activations is independent of the batch, and the activations are proportional to it,
     so two sizes determine the line exactly. With more, the slope is that of the extremes and the line lies
@@ -207,4 +213,4 @@ def fit_memory_line(points: Iterable[tuple[int, int]]) -> MemoryLine | None:
         return None
     slope = max(0.0, (peaks[sizes[-1]] - peaks[sizes[0]]) / (sizes[-1] - sizes[0]))
     base = max(peaks[size] - slope * size for size in sizes)
-    return MemoryLine(base_bytes=base, per_sample_bytes=slope, sizes=sizes)
+    return MemoryLine(base_bytes=base, per_sample_bytes=slope, sizes=sizes, floor_bytes=floor_bytes)

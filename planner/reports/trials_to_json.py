@@ -101,6 +101,7 @@ def _measurement(one: Measurement) -> dict[str, Any]:
         "first_step_s": one.first_step_s,
         "peak_allocated_bytes": list(one.peak_allocated_bytes),
         "peak_reserved_bytes": None if one.peak_reserved_bytes is None else list(one.peak_reserved_bytes),
+        "peak_parts": None if one.peak_parts is None else asdict(one.peak_parts),
         "losses": list(one.losses),
         "phases": None if one.phases is None else asdict(one.phases),
         "telemetry": None if one.telemetry is None else _telemetry(one.telemetry),

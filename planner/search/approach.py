@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.choice.rule_out import technique_of
-from planner.estimate.boundary import PROBES_MAX, next_probe, reach
+from planner.estimate.boundary import PROBES_MAX, least_base_bytes, next_probe, passes_peak_bytes, reach
 from planner.search.acquisition import Candidate, fit_probability
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
@@ -42,15 +42,14 @@ def approach(
         if technique_of(one.config) == technique and one.config.micro_batch_size < size
     ]
     tried = [one for one in outcomes if technique_of(one.config) == technique and _tells_of(one, config)]
-    peaks = {
-        one.config.micro_batch_size: one.peak_memory_bytes for one in tried if isinstance(one, Measurement)
-    }
+    fitted = [one for one in tried if isinstance(one, Measurement)]
+    peaks = {one.config.micro_batch_size: passes_peak_bytes(one) for one in fitted}
     if not peaks:
         return _search(_least_risk(wanted, smaller, confidence).config)
     overflowing = min(
         (one.config.micro_batch_size for one in tried if isinstance(one, Failure)), default=None
     )
-    known = reach(peaks.items(), wanted.memory_bytes, size, overflowing)
+    known = reach(peaks.items(), wanted.memory_bytes, size, overflowing, least_base_bytes(fitted))
     if known.safe >= size:
         return _search(config)
     probe = next_probe(known, peaks, overflowing)

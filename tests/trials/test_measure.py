@@ -177,6 +177,42 @@ def test_a_confirmation_takes_whole_steps_and_meets_the_longest_batch(tmp_path: 
     assert len(whole.losses) == len(whole.series[0].step_times_s) + whole.warmup_step_count
 
 
+LARGE = """
+import torch
+from torch import nn
+def model():
+    return nn.Sequential(nn.Linear(1024, 1024, bias=False), nn.GELU(), nn.Linear(1024, 1, bias=False))
+def batch(size):
+    return torch.ones(size, 1024)
+def loss(model, batch):
+    return model(batch).square().mean()
+def optimizer(parameters):
+    return torch.optim.AdamW(parameters, foreach=False)
+"""
+
+
+def test_the_peak_of_the_passes_grows_with_the_batch_and_that_of_the_update_by_its_input(
+    tmp_path: Path,
+) -> None:
+    parameters = (1024**2 + 1024) * 4
+    slack = 40_000  # the loss, step counters
+    small, once, twice = (
+        measured(run(tmp_path, LARGE, micro_batch_size=size, accumulation=count)).peak_parts
+        for size, count in ((8, 1), (2048, 1), (2048, 2))
+    )
+    assert small is not None
+    assert once is not None
+    assert twice is not None
+    assert 3 * parameters <= once.base_bytes <= 3 * parameters + slack  # Adam's two moments
+    assert 4 * parameters <= twice.base_bytes <= 4 * parameters + slack  # gradients of the first micro batch
+    batch = 2048 * 1024 * 4
+    assert once.passes_bytes >= once.base_bytes + 3 * batch  # input, and both sides of the activation
+    assert small.passes_bytes < small.base_bytes + 2 * parameters
+    assert small.update_bytes >= small.base_bytes + parameters
+    inputs = (2048 - 8) * 1024 * 4
+    assert once.update_bytes - small.update_bytes == pytest.approx(inputs, rel=0.01)
+
+
 def test_a_probe_takes_few_steps(tmp_path: Path) -> None:
     found = measured(run(tmp_path, settings=settings_for(Purpose.PROBE, QUICK)))
     assert len(found.series[0].step_times_s) == 3

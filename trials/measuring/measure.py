@@ -18,7 +18,7 @@ from trials.measuring.extras import measure_extras
 from trials.measuring.failures import Unsupported, explain
 from trials.measuring.host_load import HostLoad
 from trials.measuring.isolate import isolated
-from trials.measuring.memory import forget_peak, peak_bytes, release
+from trials.measuring.memory import forget_peak, fullest, peak_bytes, release
 from trials.measuring.phases import spread_phases
 from trials.measuring.place import Place
 from trials.measuring.precision import set_fp32_arithmetic
@@ -86,6 +86,7 @@ def merge(outcomes: Sequence[Measurement | Failure]) -> Measurement | Failure:
         peak_reserved_bytes=tuple(size for one in known for size in one)
         if len(known) == len(ranks)
         else None,
+        peak_parts=fullest([one.peak_parts for one in ranks if one.peak_parts is not None]),
         warnings=tuple(dict.fromkeys(warning for one in ranks for warning in one.warnings)),
         checkpoint=slowest([one.checkpoint for one in ranks if one.checkpoint is not None]),
         extras_s=max(one.extras_s for one in ranks),
@@ -129,18 +130,10 @@ def _measure(
             series = run.time_series(accumulations)
         (own_s,) = place.mean([host.own_s])
         losses = run.losses[: settings.loss_count]
-        if (
-            training.use_longest_batch() or settings.confirming_steps
-        ):  # where lengths vary, memory is that batch's
-            run.time_steps(
-                max(1, settings.confirming_steps), min(2, config.accumulation)
-            )  # gradients are kept
-        allocated, reserved = peak_bytes(
-            place.torch_device,
-            training.module,
-            training.optimizer,
-            lambda: run.time_steps(1, accumulations[-1]),
-        )
+        count = max(settings.confirming_steps, int(training.use_longest_batch()))
+        if count:  # where lengths vary, a trial's memory is that of its longest batch
+            run.time_steps(count, min(2, config.accumulation))  # gradients are kept
+        peak = peak_bytes(place.torch_device, training, lambda: run.time_steps(1, accumulations[-1]))
         besides = measure_extras(extras, training, config, place)  # nothing that counts may feel it
         parts = run.phases()  # last, since its passes spoil the training
     finally:
@@ -156,8 +149,9 @@ def _measure(
         startup_s=startup_s,
         first_step_s=first_step_s,
         trial_s=0.0,  # known when everything is cleaned up
-        peak_allocated_bytes=(allocated,),
-        peak_reserved_bytes=None if reserved is None else (reserved,),
+        peak_allocated_bytes=(peak.allocated_bytes,),
+        peak_reserved_bytes=None if peak.reserved_bytes is None else (peak.reserved_bytes,),
+        peak_parts=peak.parts,
         losses=tuple(place.mean(losses)),
         phases=None,
         telemetry=sampler.telemetry,

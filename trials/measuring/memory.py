@@ -17,17 +17,30 @@ import ctypes
 import functools
 import gc
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.profiler import profile
+from torch.autograd.profiler import profile, record_function
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
+from trials.measuring.step import Moment, Training
+from trials.trial import PeakParts
+
 _MEMORY_EVENT = "[memory]"  # torch's name for an allocation (positive bytes) or a release (negative)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peak:
+    """Of this rank."""
+
+    allocated_bytes: int
+    reserved_bytes: int | None  # None on CPU
+    parts: PeakParts
 
 
 def forget_peak(device: torch.device) -> None:
@@ -37,17 +50,57 @@ def forget_peak(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def peak_bytes(
-    device: torch.device, module: nn.Module, optimizer: torch.optim.Optimizer, take_step: Callable[[], object]
-) -> tuple[int, int | None]:
-    """Peak bytes allocated and reserved since ``forget_peak``; nothing is reserved on CPU.
-
-    On CPU ``take_step`` is called once, under torch's profiler.
-    """
+def peak_bytes(device: torch.device, training: Training, take_step: Callable[[], object]) -> Peak:
+    """The peak since ``forget_peak``, and its parts in one step of ``training`` more: every rank calls it."""
     if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device)
+        return _peak_on_cuda(device, training, take_step)
     _start_profiler()
-    return held_bytes(module, optimizer) + _most_allocated_bytes(take_step), None
+    parts = _parts_on_cpu(training, take_step)
+    return Peak(allocated_bytes=max(parts.passes_bytes, parts.update_bytes), reserved_bytes=None, parts=parts)
+
+
+def _peak_on_cuda(device: torch.device, training: Training, take_step: Callable[[], object]) -> Peak:
+    before = torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device)
+    base_bytes = passes_bytes = 0
+
+    def note(moment: Moment) -> None:
+        nonlocal base_bytes, passes_bytes
+        if moment is Moment.MICRO_BATCH:
+            base_bytes = torch.cuda.memory_allocated(device)
+        else:
+            passes_bytes = torch.cuda.max_memory_allocated(device)
+            torch.cuda.reset_peak_memory_stats(device)
+
+    torch.cuda.reset_peak_memory_stats(device)
+    with training.told(note):
+        take_step()
+    update_bytes = torch.cuda.max_memory_allocated(device)
+    return Peak(
+        allocated_bytes=max(before[0], passes_bytes, update_bytes),
+        reserved_bytes=max(before[1], torch.cuda.max_memory_reserved(device)),
+        parts=PeakParts(base_bytes=base_bytes, passes_bytes=passes_bytes, update_bytes=update_bytes),
+    )
+
+
+def _parts_on_cpu(training: Training, take_step: Callable[[], object]) -> PeakParts:
+    held = held_bytes(training.module, training.optimizer)
+
+    def note(moment: Moment) -> None:
+        with record_function(moment):
+            pass
+
+    with profile(profile_memory=True) as profiler, training.told(note):
+        take_step()
+    now = base = most = passes = held
+    for event in sorted(profiler.kineto_results.events(), key=lambda one: one.start_ns()):
+        if event.name() == _MEMORY_EVENT:
+            now += event.nbytes()
+            most = max(most, now)
+        elif event.name() == Moment.MICRO_BATCH:
+            base = now
+        elif event.name() == Moment.UPDATE:
+            passes, most = most, now
+    return PeakParts(base_bytes=base, passes_bytes=passes, update_bytes=most)
 
 
 def held_bytes(module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
@@ -78,6 +131,17 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
             yield from _tensors_in(one)
 
 
+def fullest(ranks: Sequence[PeakParts]) -> PeakParts | None:
+    """Each part's largest; None of no rank."""
+    if not ranks:
+        return None
+    return PeakParts(
+        base_bytes=max(one.base_bytes for one in ranks),
+        passes_bytes=max(one.passes_bytes for one in ranks),
+        update_bytes=max(one.update_bytes for one in ranks),
+    )
+
+
 def release(device: torch.device) -> None:
     """Give a finished trial's memory back to the device and the kernel. Call with no exception in flight."""
     gc.collect()
@@ -87,24 +151,12 @@ def release(device: torch.device) -> None:
     _trim()
 
 
-def _most_allocated_bytes(take_step: Callable[[], object]) -> int:
-    """The most that a step holds at once on top of what was held before it."""
-    with profile(profile_memory=True) as profiler:
-        take_step()
-    events = [one for one in profiler.kineto_results.events() if one.name() == _MEMORY_EVENT]
-    now_bytes = peak_bytes = 0
-    for event in sorted(events, key=lambda one: one.start_ns()):
-        now_bytes += event.nbytes()
-        peak_bytes = max(peak_bytes, now_bytes)
-    return peak_bytes
-
-
 @functools.cache
 def _start_profiler() -> None:
     """Profile nothing, once per process: starting in a thread, its library writes to stderr."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    with _quiet():
-        _most_allocated_bytes(lambda: None)
+    with _quiet(), profile(profile_memory=True):
+        pass
 
 
 @contextmanager

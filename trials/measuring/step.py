@@ -7,9 +7,10 @@ optimizer, free the gradients.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,13 @@ class StepMarks:
     start: Mark
     micro: tuple[tuple[Mark, Mark, Mark], ...]
     end: Mark
+
+
+class Moment(StrEnum):
+    """Of a step, for who watches its memory."""
+
+    MICRO_BATCH = "planner: a micro batch begins"
+    UPDATE = "planner: the optimizer begins"
 
 
 class Training:
@@ -64,6 +72,7 @@ class Training:
             )
         )
         self._stream: Iterator[object] = self.batches
+        self._tell: Callable[[Moment], None] | None = None
         torch.manual_seed(seed)  # every rank builds the same weights
         step = place.together(loaded.build)
 
@@ -82,6 +91,9 @@ class Training:
         micro = []
         total = torch.zeros((), device=self._device)
         for index in range(accumulation):
+            batch: object = None  # the last one's memory is free before the next is moved to the device
+            if self._tell is not None:
+                self._tell(Moment.MICRO_BATCH)
             batch = next(self._stream)
             fetched = clock.mark()
             batch = move_to(batch, self._device)
@@ -91,8 +103,19 @@ class Training:
                 self._scaler.scale(loss).backward()
             total += loss.detach()
             micro.append((fetched, moved, clock.mark()))
+        if self._tell is not None:
+            self._tell(Moment.UPDATE)
         self._update()
         return total, StepMarks(start=start, micro=tuple(micro), end=clock.mark())
+
+    @contextmanager
+    def told(self, tell: Callable[[Moment], None]) -> Iterator[None]:
+        """Within, ``tell`` hears of the moments of every step."""
+        self._tell = tell
+        try:
+            yield
+        finally:
+            self._tell = None
 
     def backward(self) -> None:
         """Add the gradients of the next micro batch, as they are: not scaled, not clipped, no update."""

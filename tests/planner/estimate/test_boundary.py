@@ -25,7 +25,7 @@ class Found:
     crash_count: int
 
 
-def find(law: Law, limit_bytes: int, size_max: int = 10**7) -> Found:
+def find(law: Law, limit_bytes: int, size_max: int = 10**7, base_bytes: float | None = None) -> Found:
     peaks: dict[int, int] = {}
     overflowing: int | None = None
     size: int | None = FIRST
@@ -37,7 +37,7 @@ def find(law: Law, limit_bytes: int, size_max: int = 10**7) -> Found:
             overflowing = size
         else:
             peaks[size] = law(size)
-        known = reach(peaks.items(), limit_bytes, size_max, overflowing)
+        known = reach(peaks.items(), limit_bytes, size_max, overflowing, base_bytes)
         size = next_probe(known, peaks, overflowing)
     return Found(size=known.safe, probe_count=probe_count, crash_count=crash_count)
 
@@ -96,3 +96,35 @@ def test_memory_that_bends_upwards_is_found_between_the_crash_and_what_fitted() 
 def test_no_probe_lies_beyond_the_sizes_of_interest() -> None:
     found = find(linear(GIB, MIB), 80 * GIB, size_max=64)
     assert (found.size, found.crash_count) == (64, 0)
+
+
+def passes(state: float, gradients: float, slope: float, at_the_end: float) -> Law:
+    """Forward and backward are fullest as the backward pass begins, or of gradients at its end."""
+    return lambda size: math.ceil(max(state + slope * size, state + gradients + at_the_end * slope * size))
+
+
+def test_no_crash_where_small_batches_peak_at_another_moment_and_the_base_is_known() -> None:
+    draw = random.Random(11)
+    unforeseen = near = checked = 0
+    while checked < 500:
+        limit_bytes = draw.choice([16, 24, 40, 80]) * GIB
+        parameters = math.exp(draw.uniform(math.log(20 * MIB), math.log(limit_bytes / 8)))
+        state = draw.choice([1, 2, 3]) * parameters  # plain SGD, momentum, Adam
+        slope = math.exp(draw.uniform(math.log(10 * MIB), math.log(GIB)))
+        law = passes(state, parameters, slope, draw.uniform(0.05, 0.3))
+        if law(FIRST) > limit_bytes:
+            continue
+        checked += 1
+        found, true = find(law, limit_bytes, base_bytes=state), truth(law, limit_bytes)
+        assert found.crash_count == 0
+        assert found.size <= true
+        near += true - found.size <= max(1, 0.02 * true)
+        unforeseen += find(law, limit_bytes).crash_count > 0
+    assert near >= 0.98 * checked
+    assert unforeseen > 0.1 * checked  # what the base is measured for
+
+
+def test_the_second_probe_lies_at_the_boundary_of_passes_that_begin_at_their_base() -> None:
+    found = find(linear(12 * GIB, GIB / 4), 40 * GIB, base_bytes=12 * GIB)
+    assert 0.99 * 112 <= found.size <= 112
+    assert found.probe_count == 2
