@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from tests.builders import GIB, make_environment, make_failure, make_measurement
-from trials.trial import FailureKind, Outcome, Parallelism, Precision, Purpose, Series, TrialConfig
+from trials.trial import FailureKind, Outcome, Parallelism, PeakParts, Precision, Purpose, Series, TrialConfig
 
 SPEEDUP = {Precision.FP32: 1.0, Precision.TF32: 1.6, Precision.BF16: 2.2, Precision.FP16: 2.1}
 
@@ -21,6 +21,7 @@ class FakeGpu:
     ``failures`` answers the n-th trial (from 0) with a failure of that kind; the times of those in
     ``disturbed`` are unsteady. An accumulation of 5 or more is timed at 1 and 3 where ``is_interpolating``.
     The longest batch, which only a confirmation meets, needs ``longest_factor`` times the memory per sample.
+    With ``update_bytes`` the optimizer's update needs so much beside the fixed part, and trials tell it apart.
     """
 
     name: str = "L4-24GB"
@@ -31,6 +32,7 @@ class FakeGpu:
     fixed_bytes: int = 2 * GIB
     per_sample_bytes: int = GIB // 4
     memory_bytes: int = 24 * GIB
+    update_bytes: int | None = None
     longest_factor: float = 1.0
     is_interpolating: bool = False
     disturbed: frozenset[int] = frozenset()
@@ -43,7 +45,12 @@ class FakeGpu:
         if index in self.failures:
             return make_failure(config, kind=self.failures[index], reason="injected", trial_s=5.0)
         is_confirmed = purpose is Purpose.CONFIRM
-        peak = self.peak_bytes(config, self.longest_factor if is_confirmed else 1.0)
+        peak = passes = self.peak_bytes(config, self.longest_factor if is_confirmed else 1.0)
+        parts = None
+        if self.update_bytes is not None:
+            base = self.peak_bytes(replace(config, micro_batch_size=0))
+            parts = PeakParts(base_bytes=base, passes_bytes=passes, update_bytes=base + self.update_bytes)
+            peak = max(passes, parts.update_bytes)
         if peak > self.memory_bytes:
             return make_failure(config, trial_s=5.0)
         accumulations = [config.accumulation]
@@ -57,6 +64,7 @@ class FakeGpu:
                 for one in accumulations
             ),
             peak_memory_bytes=peak,
+            peak_parts=parts,
             is_steady=is_steady,
             half_width_fraction=0.005 if is_steady else 0.1,
             environment=make_environment(device_memory_bytes=self.memory_bytes),

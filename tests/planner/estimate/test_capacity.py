@@ -7,7 +7,7 @@ import pytest
 from catalogs.gpus import load_gpus
 from planner.estimate import Basis, Hardware, fit
 from tests.builders import GIB, make_config, make_failure, make_measurement, make_profile, make_trace
-from trials.trial import Parallelism, Precision
+from trials.trial import Parallelism, PeakParts, Precision
 
 GPUS = load_gpus()
 L4 = make_config("L4-24GB")
@@ -119,3 +119,34 @@ def test_what_ran_out_of_memory_does_not_fit() -> None:
     assert other is not None
     assert beyond.high >= GPUS["L4-24GB"].memory_bytes
     assert other.high > 0
+
+
+def test_passes_that_grow_under_the_peak_of_the_update_are_seen_to_grow() -> None:
+    """Of small sizes the update is the fullest moment: the whole peak tells no slope."""
+    parts = [
+        PeakParts(base_bytes=4 * GIB, passes_bytes=(4 + size // 2) * GIB, update_bytes=9 * GIB)
+        for size in (2, 8)
+    ]
+    estimator = fit(
+        [
+            replace(measured(size, 9 * GIB), peak_parts=one, peak_allocated_bytes=(9 * GIB,))
+            for size, one in zip((2, 8), parts, strict=True)
+        ],
+        gpus=GPUS,
+    )
+
+    def expected(size: int) -> float:
+        found = estimator.peak_memory_bytes(replace(L4, micro_batch_size=size), on("L4-24GB"))
+        assert found is not None
+        return found.expected
+
+    assert expected(4) == 9 * GIB
+    assert expected(16) == pytest.approx(12 * GIB)
+
+
+def test_what_the_allocator_cannot_use_is_added_to_the_parts() -> None:
+    parts = PeakParts(base_bytes=2 * GIB, passes_bytes=8 * GIB, update_bytes=4 * GIB)
+    one = replace(measured(8, 10 * GIB), peak_allocated_bytes=(8 * GIB,), peak_parts=parts)
+    assert one.peak_parts_as_reserved == PeakParts(
+        base_bytes=int(2.5 * GIB), passes_bytes=10 * GIB, update_bytes=5 * GIB
+    )

@@ -43,6 +43,18 @@ def test_no_trial_runs_out_of_memory_that_could_be_foreseen(
     assert best.expected == pytest.approx(bench.best_possible_usd(), rel=0.03)
 
 
+def test_a_peak_of_the_update_hides_no_growth_of_the_passes(bench: Bench) -> None:
+    """The whole peak is flat until the passes overtake the update: its line would foresee nothing."""
+    bench.gpu.fixed_bytes, bench.gpu.per_sample_bytes = 8 * GIB, 500 * MIB
+    bench.gpu.update_bytes = 6 * GIB
+    bench.target = replace(bench.target, global_batch_size=240)
+    bench.sweep().run(bench.gpu.run_trial)
+    assert not any(isinstance(one, Failure) for one in outcomes(bench))
+    best = bench.ended[-1].best_cost
+    assert best is not None
+    assert best.expected == pytest.approx(bench.best_possible_usd(), rel=0.03)
+
+
 def test_a_probe_is_no_configuration_of_the_run_and_never_its_best(bench: Bench) -> None:
     bench.gpu.fixed_bytes, bench.gpu.per_sample_bytes = 9 * GIB, 560 * MIB
     bench.sweep().run(bench.gpu.run_trial)
