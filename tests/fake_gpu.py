@@ -21,7 +21,7 @@ class FakeGpu:
     ``failures`` answers the n-th trial (from 0) with a failure of that kind; the times of those in
     ``disturbed`` are unsteady. An accumulation of 5 or more is timed at 1 and 3 where ``is_interpolating``.
     The longest batch, which only a confirmation meets, needs ``longest_factor`` times the memory per sample.
-    With ``update_bytes`` the optimizer's update needs so much beside the fixed part, and trials tell it apart.
+    With ``update_bytes`` the update needs so much beside the fixed part, and trials tell it apart.
     """
 
     name: str = "L4-24GB"
