@@ -70,11 +70,11 @@ def show(path: Path, plot: Path | None) -> None:
     methods = [one for one in COLOURS if any(run.method == one for run in runs)]
     for data_set in ("", *sorted({run.data_set for run in runs})):
         mine = [run for run in runs if data_set in ("", run.data_set)]
-        print(f"\n### {data_set or 'All grids'}\n")
+        print(f"\n## {data_set or 'All grids'}\n")
         _show(mine, methods)
     unseen = [run for run in runs if run.seed >= FIRST_UNSEEN_SEED and run.prices == "random"]
     if unseen:
-        print(f"\n### Random prices, seeds from {FIRST_UNSEEN_SEED} on\n")
+        print(f"\n## Random prices, seeds from {FIRST_UNSEEN_SEED} on\n")
         _show(unseen, methods)
     if plot is not None:
         plot.write_text(_plot(runs, methods), encoding="utf-8")
