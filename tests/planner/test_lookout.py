@@ -85,7 +85,7 @@ def test_nodes_that_join_and_leave_are_used_and_survived(cluster: Cluster, tmp_p
         assert [one.gpu for one in here.groups] == ["A100"]
         market = Market(
             target=TARGET,
-            offers=(make_offer("A100"), make_offer("L4", price_usd_per_hour=0.3)),  # worth a trial
+            offers=(make_offer("A100"), make_offer("L4", price_usd_per_hour=0.7)),  # each may win
             gpus=GPUS,
             groups=here.groups,
             usd_per_hour=here.usd_per_hour,
