@@ -96,13 +96,13 @@ def measurement_of(config: TrialConfig, step_s: float) -> Measurement:
 
 
 def profile_of(
-    parameter_count: int,
-    traces: Iterable[Trace],
+    parameter_count: int = 0,
+    traces: Iterable[Trace] = (),
     *,
     block_count: int = 0,
     tokens_per_sample: int | None = None,
 ) -> WorkloadProfile:
-    """What `planner check` would know of a recorded model."""
+    """What `planner check` would know of a recorded model; 0 parameters where its size was not published."""
     return WorkloadProfile(
         adapter=Adapter.PLAIN,
         parameter_count=parameter_count,

@@ -20,7 +20,7 @@ from planner.cost import PROVISIONING_S, SECONDS_PER_HOUR, held_usd
 from planner.estimate import Basis, Estimate
 from planner.search.market import expected_trial_s
 from planner.target import Target
-from trials.profile import Adapter, TargetHint, Trace, WorkloadProfile
+from trials.profile import WorkloadProfile
 from trials.trial import Purpose, TrialConfig
 
 RUN_S = 24 * 3600.0
@@ -180,26 +180,6 @@ class Bench:
     def _true(self, index: int) -> float:
         point = self.grid.points[index]
         return self.prices.run_usd(point.config, self._targets[index], exact(point.step_s)).expected
-
-
-def profile_of(
-    parameter_count: int = 0, block_count: int = 0, traces: tuple[Trace, ...] = ()
-) -> WorkloadProfile:
-    """What a check would have found of a recorded model; 0 where its size was not published."""
-    return WorkloadProfile(
-        adapter=Adapter.PLAIN,
-        parameter_count=parameter_count,
-        trainable_parameter_count=parameter_count,
-        sample_shape="recorded",
-        loss=0.0,
-        dataset_size=None,
-        tokens_per_sample=None,
-        hint=TargetHint(),
-        block_count=block_count,
-        clip_norm=None,
-        traces=traces,
-        trace_note="recorded",
-    )
 
 
 def exact(value: float) -> Estimate:

@@ -13,8 +13,9 @@ import pandas as pd
 
 from benchmarks.estimate.mpt import MODELS as SIZES
 from benchmarks.estimate.mpt import mpt_trace
+from benchmarks.estimate.recorded import profile_of
 from benchmarks.estimate.scaling_llm_foundry import GPUS_PER_NODE, LINKS, step_s_of
-from benchmarks.search.grid import Grid, Point, profile_of
+from benchmarks.search.grid import Grid, Point
 from planner.estimate.collectives import Transport
 from trials.profile import WorkloadProfile
 from trials.trial import Parallelism, Precision, TrialConfig
@@ -68,4 +69,4 @@ def _profile(model: str) -> WorkloadProfile:
         for is_checkpointed in (False, True)
         for size in (1, 8)
     )
-    return profile_of(mpt.parameter_count, mpt.depth, traces)
+    return profile_of(mpt.parameter_count, traces, block_count=mpt.depth)

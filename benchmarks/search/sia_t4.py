@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.estimate.recorded import profile_of
 from benchmarks.estimate.scaling_sia_t4 import LINKS, PARAMETERS
-from benchmarks.search.grid import Grid, Point, profile_of
+from benchmarks.search.grid import Grid, Point
 from planner.estimate.collectives import Transport
 from trials.trial import Parallelism, Precision, TrialConfig
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.estimate.recorded import config_of
+from benchmarks.estimate.recorded import config_of, profile_of
 from benchmarks.estimate.single_gpu_times import SAMPLES_PER_EPOCH
 from benchmarks.estimate.zeus_choice import NAMES, PRECISION, tasks
-from benchmarks.search.grid import Grid, Point, profile_of
+from benchmarks.search.grid import Grid, Point
 
 
 def grids(data: Path) -> tuple[Grid, ...]:

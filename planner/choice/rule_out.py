@@ -9,8 +9,6 @@ from planner.choice.guard import rejected_arithmetic
 from planner.estimate.setting import Setting, technique_of
 from trials.trial import FailureKind, Measurement, Outcome, Precision, TrialConfig
 
-__all__ = ["RuledOut", "rule_out", "technique_of"]
-
 # Chance, not the configuration, ended these; they may be planned again.
 _BY_CHANCE = frozenset({FailureKind.WORKER_LOST, FailureKind.WRONG_DEVICE})
 

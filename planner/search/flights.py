@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from planner.choice.rule_out import technique_of
+from planner.estimate.setting import technique_of
 from trials.trial import TrialConfig
 
 HasRoom = Callable[[TrialConfig, Sequence[TrialConfig]], bool]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import optuna
 
-from planner.choice.rule_out import technique_of
+from planner.estimate.setting import technique_of
 from planner.search.acquisition import OPENING_TRIAL_COUNT, Candidate, Choice, choose, expected_best
 from planner.search.approach import approach
 from planner.search.flights import Flights
