@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 from catalogs.gpus import DeviceKind
-from planner.estimate.boundary import passes_peak_bytes
 from planner.estimate.collectives import Transport, fabric_of
 from planner.estimate.lognormal import sigmas
 from planner.estimate.memory import (
@@ -65,8 +65,8 @@ class Capacity:
             return _within(float(measured), widen * UPPER_FRACTION_MEASURED, Basis.MEASURED)
         line = self.lines.get(setting)
         if line is not None:
-            expected = line.expected_bytes(size)
-            margin = widen * (line.upper_bytes(size) / expected - 1.0)
+            expected = line.expected_bytes(size, config.accumulation)
+            margin = widen * (line.upper_bytes(size, config.accumulation) / expected - 1.0)
             estimate = _within(expected, margin, Basis.INTERPOLATED)
         else:
             found = self._predicted(setting, config, hardware, widen)
@@ -104,8 +104,8 @@ class Capacity:
         if source.gpu != config.gpu or source.precision is not config.precision:
             margin = max(margin, OTHER_CHIP_FRACTION)
         if line is not None:
-            expected = line.expected_bytes(size)
-            margin += line.upper_bytes(size) / expected - 1.0
+            expected = line.expected_bytes(size, config.accumulation)
+            margin += line.upper_bytes(size, config.accumulation) / expected - 1.0
             low = high = expected
         else:
             known = min(sizes, key=lambda one: abs(math.log(one / size)))
@@ -180,7 +180,8 @@ def fit_capacity(
         for one in group:
             size = one.config.micro_batch_size
             peaks[size] = max(peaks.get(size, 0), one.peak_memory_bytes)
-    lines = {setting: _line(group) for setting, group in by_setting.items()}
+    state = _state(profile)
+    lines = {setting: _line(group, state) for setting, group in by_setting.items()}
     overflowing: dict[_Technique, int] = {}
     for failure in failures:
         if failure.kind is FailureKind.OUT_OF_MEMORY:
@@ -196,21 +197,36 @@ def fit_capacity(
         },
         overflowing=overflowing,
         traces=() if profile is None else profile.traces,
-        state=_state(profile),
+        state=state,
         block_count=0 if profile is None else profile.block_count,
     )
 
 
-def _line(group: Sequence[Measurement]) -> MemoryLine | None:
-    """Of the passes, where all know their peak apart from the update's; else of the whole peak."""
-    parts = [one.peak_parts_as_reserved for one in group]
-    known = [one for one in parts if one is not None]
-    if len(known) < len(parts):
+def _line(group: Sequence[Measurement], state: StateBytes | None) -> MemoryLine | None:
+    """Of the passes, where all know their peak apart from the update's; else of the whole peak.
+
+    A step's only micro batch has no gradients beside its activations: its peak is put on the line of the
+    others with what they hold more when they begin, as measured, or with the state's gradients.
+    """
+    parts = [parts for one in group if (parts := one.peak_parts_as_reserved) is not None]
+    if len(parts) < len(group):
         return fit_memory_line((one.config.micro_batch_size, one.peak_memory_bytes) for one in group)
-    return fit_memory_line(
-        ((one.config.micro_batch_size, passes_peak_bytes(one)) for one in group),
-        floor_bytes=max((one.update_bytes for one in known), default=0),
+    bases: dict[bool, list[int]] = {True: [], False: []}
+    for one, known in zip(group, parts, strict=True):
+        bases[one.config.accumulation == 1].append(known.base_bytes)
+    gradients = 0.0
+    if bases[True] and bases[False]:
+        gradients = max(0.0, median(bases[False]) - median(bases[True]))
+    elif state is not None and group:
+        config = group[0].config
+        gradients = state.gradients / (config.gpu_count if config.parallelism is Parallelism.FSDP2 else 1)
+    points = (
+        (one.config.micro_batch_size, known.passes_bytes + (gradients if one.config.accumulation == 1 else 0))
+        for one, known in zip(group, parts, strict=True)
     )
+    line = fit_memory_line(points)
+    floor = max((one.update_bytes for one in parts), default=0)
+    return None if line is None else replace(line, floor_bytes=floor, gradient_bytes=gradients)
 
 
 def _technique(config: TrialConfig) -> _Technique:

@@ -184,28 +184,28 @@ class MemoryLine:
     per_sample_bytes: float
     sizes: tuple[int, ...]  # measured micro batch sizes, ascending
     floor_bytes: float = 0.0
+    gradient_bytes: float = 0.0  # in the base; a step's only micro batch begins without them
 
-    def expected_bytes(self, micro_batch_size: int) -> float:
+    def expected_bytes(self, micro_batch_size: int, accumulation: int = 2) -> float:
         """On the line, or the floor."""
-        return max(self.floor_bytes, self.base_bytes + self.per_sample_bytes * micro_batch_size)
+        base = self.base_bytes - (self.gradient_bytes if accumulation == 1 else 0.0)
+        return max(self.floor_bytes, base + self.per_sample_bytes * micro_batch_size)
 
-    def upper_bytes(self, micro_batch_size: int) -> float:
+    def upper_bytes(self, micro_batch_size: int, accumulation: int = 2) -> float:
         """One-sided bound: the margin grows with the distance beyond the largest measured size."""
         beyond = max(0.0, math.log2(micro_batch_size / self.sizes[-1]))
         margin = UPPER_FRACTION_MEASURED * (1.0 + beyond)
-        return self.expected_bytes(micro_batch_size) * (1.0 + margin)
+        return self.expected_bytes(micro_batch_size, accumulation) * (1.0 + margin)
 
 
-def fit_memory_line(points: Iterable[tuple[int, int]], floor_bytes: float = 0.0) -> MemoryLine | None:
+def fit_memory_line(points: Iterable[tuple[int, float]]) -> MemoryLine | None:
     """The line through measured (micro batch size, peak bytes) of one setting; None below two sizes.
-
-    ``floor_bytes`` is the peak of the update, where the points are those of the passes.
 
     Everything but the activations is independent of the batch, and the activations are proportional to it,
     so two sizes determine the line exactly. With more, the slope is that of the extremes and the line lies
     on or above every point: workspaces and rounding make small batches a little fuller than the line.
     """
-    peaks: dict[int, int] = {}
+    peaks: dict[int, float] = {}
     for size, peak in points:
         peaks[size] = max(peaks.get(size, 0), peak)
     sizes = tuple(sorted(peaks))
@@ -213,4 +213,4 @@ def fit_memory_line(points: Iterable[tuple[int, int]], floor_bytes: float = 0.0)
         return None
     slope = max(0.0, (peaks[sizes[-1]] - peaks[sizes[0]]) / (sizes[-1] - sizes[0]))
     base = max(peaks[size] - slope * size for size in sizes)
-    return MemoryLine(base_bytes=base, per_sample_bytes=slope, sizes=sizes, floor_bytes=floor_bytes)
+    return MemoryLine(base_bytes=base, per_sample_bytes=slope, sizes=sizes)

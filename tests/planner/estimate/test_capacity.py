@@ -150,3 +150,30 @@ def test_what_the_allocator_cannot_use_is_added_to_the_parts() -> None:
     assert one.peak_parts_as_reserved == PeakParts(
         base_bytes=int(2.5 * GIB), passes_bytes=10 * GIB, update_bytes=5 * GIB
     )
+
+
+def in_parts(size: int, accumulation: int, gradients: int, slope: int = GIB // 4):  # type: ignore[no-untyped-def]
+    """Peaks of a model that holds 4 GiB, and its gradients too from the second micro batch on."""
+    base = 4 * GIB + (gradients if accumulation > 1 else 0)
+    parts = PeakParts(base_bytes=base, passes_bytes=base + slope * size, update_bytes=5 * GIB)
+    config = replace(L4, micro_batch_size=size, accumulation=accumulation)
+    peak = max(parts.passes_bytes, parts.update_bytes)
+    return make_measurement(config, peak_memory_bytes=peak, peak_parts=parts)
+
+
+@pytest.mark.parametrize(("size", "accumulation"), [(32, 1), (32, 2), (64, 1), (24, 4)])
+def test_a_step_s_only_micro_batch_has_no_gradients_beside_it(size: int, accumulation: int) -> None:
+    seen = [in_parts(8, 8, 2 * GIB), in_parts(16, 4, 2 * GIB), in_parts(48, 1, 2 * GIB)]
+    true = in_parts(size, accumulation, 2 * GIB)
+    found = fit(seen, gpus=GPUS).peak_memory_bytes(true.config, on("L4-24GB"))
+    assert found is not None
+    assert found.expected == pytest.approx(true.peak_memory_bytes, rel=0.001)
+
+
+def test_gradients_are_those_of_the_model_where_no_trial_shows_them() -> None:
+    profile = make_profile(traces=(make_trace(gradient_bytes=2 * GIB),))
+    seen = [in_parts(8, 8, 2 * GIB), in_parts(16, 4, 2 * GIB)]
+    true = in_parts(48, 1, 2 * GIB)
+    found = fit(seen, gpus=GPUS, profile=profile).peak_memory_bytes(true.config, on("L4-24GB"))
+    assert found is not None
+    assert found.expected == pytest.approx(true.peak_memory_bytes, rel=0.001)
