@@ -24,7 +24,8 @@ class Head:
 @contextmanager
 def started(auth, *, node_count=1, has_dashboard=False):
     """A head and further nodes with one CPU each; `auth` is the environment of all of them."""
-    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as scratch:  # sockets need short paths
+    # sockets need short paths; the reaper may still write when its node is gone
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as scratch:
         port, dashboard_port = free_port(), free_port()
         processes = []
         try:
