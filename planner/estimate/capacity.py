@@ -217,9 +217,8 @@ def _line(group: Sequence[Measurement], state: StateBytes | None) -> MemoryLine 
     gradients = 0.0
     if bases[True] and bases[False]:
         gradients = max(0.0, median(bases[False]) - median(bases[True]))
-    elif state is not None and group:
-        config = group[0].config
-        gradients = state.gradients / (config.gpu_count if config.parallelism is Parallelism.FSDP2 else 1)
+    elif state is not None:
+        gradients = state.gradients  # whole under FSDP2 too: they are scattered with the last micro batch
     points = (
         (one.config.micro_batch_size, known.passes_bytes + (gradients if one.config.accumulation == 1 else 0))
         for one, known in zip(group, parts, strict=True)
