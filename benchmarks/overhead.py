@@ -134,7 +134,7 @@ def report(trials: list[TimedTrial], begun: datetime, ended: datetime) -> None:
         "first steps": sum(one.first_step_s for one in trials),
         "other warm-up steps": sum(one.warmup_s for one in trials),
         "timed steps": timed_s,
-        "links and checkpoint, once": sum(one.extras_s for one in trials),
+        "links, checkpoint, lengths, once": sum(one.extras_s for one in trials),
         "phases, memory profile, clean-up, failed trials": sum(one.rest_s for one in trials),
         "later trials: replaced workers, orders, saving": waiting_s,
         "between trials: fitting and choosing": sum(

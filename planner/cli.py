@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from planner import options as given
+from planner import options
 from planner.flag_groups import (
     bill_flags,
     grouped,
@@ -39,23 +39,23 @@ app.add_typer(catalog_app, name="catalog")
 @grouped(target=target_flags, pricing=pricing_flags, bill=bill_flags)
 def sweep(
     context: typer.Context,
-    model: given.ModelFile,
+    model: options.ModelFile,
     target: TargetFlags,
-    address: given.Address = None,
-    wait: given.Wait = "10m",
-    max_trials: given.MaxTrials = 40,
-    max_minutes: given.MaxMinutes = 60.0,
-    sweep_budget: given.SweepBudget = None,
-    is_compile_allowed: given.Compile = None,
-    checkpoint_dir: given.CheckpointDirectory = None,
-    from_checkpoint: given.FromCheckpoint = None,
+    address: options.Address = None,
+    wait: options.Wait = "10m",
+    max_trials: options.MaxTrials = 40,
+    max_minutes: options.MaxMinutes = 60.0,
+    sweep_budget: options.SweepBudget = None,
+    is_compile_allowed: options.Compile = None,
+    checkpoint_dir: options.CheckpointDirectory = None,
+    from_checkpoint: options.FromCheckpoint = None,
     *,
     pricing: Pricing,
-    storage: given.Storage = None,
-    study: given.StudyOption = None,
-    out: given.Out = Path("planner-report"),
-    json: given.Json = False,
-    submit: given.Submit = False,
+    storage: options.Storage = None,
+    study: options.StudyOption = None,
+    out: options.Out = Path("planner-report"),
+    json: options.Json = False,
+    submit: options.Submit = False,
     bill: BillFlags,
 ) -> None:
     """Measure your model, search, price, and say what to rent."""
@@ -90,11 +90,11 @@ def sweep(
 
 @app.command()
 def job(
-    job_id: given.JobId,
-    address: given.Address = None,
-    storage: given.Storage = None,
-    out: given.Out = Path("planner-report"),
-    json: given.Json = False,
+    job_id: options.JobId,
+    address: options.Address = None,
+    storage: options.Storage = None,
+    out: options.Out = Path("planner-report"),
+    json: options.Json = False,
 ) -> None:
     """Follow a submitted sweep again and bring its study and report home."""
     from planner.commands.submit import come_back
@@ -103,7 +103,7 @@ def job(
 
 
 @app.command()
-def check(model: given.ModelFile) -> None:
+def check(model: options.ModelFile) -> None:
     """Run one step of your model on CPU and say what was found."""
     from planner.commands import check as command
 
@@ -113,12 +113,12 @@ def check(model: given.ModelFile) -> None:
 @app.command()
 @grouped(target=target_flags, pricing=pricing_flags, bill=bill_flags)
 def report(
-    study: given.StudyArgument,
+    study: options.StudyArgument,
     target: TargetFlags,
     pricing: Pricing,
-    storage: given.Storage = None,
-    out: given.Out = Path("planner-report"),
-    json: given.Json = False,
+    storage: options.Storage = None,
+    out: options.Out = Path("planner-report"),
+    json: options.Json = False,
     *,
     bill: BillFlags,
 ) -> None:
@@ -132,12 +132,12 @@ def report(
 @app.command()
 @grouped(target=target_flags, pricing=pricing_flags, bill=bill_flags)
 def why(
-    study: given.StudyArgument,
-    gpu: given.GpuName,
+    study: options.StudyArgument,
+    gpu: options.GpuName,
     target: TargetFlags,
     pricing: Pricing,
-    storage: given.Storage = None,
-    json: given.Json = False,
+    storage: options.Storage = None,
+    json: options.Json = False,
     *,
     bill: BillFlags,
 ) -> None:
@@ -151,13 +151,13 @@ def why(
 @app.command()
 @grouped(target=length_flags, pricing=pricing_flags, bill=bill_flags)
 def estimate(
-    study_or_model: given.StudyOrModel,
-    gpu: given.OneGpu,
-    gpus: given.GpuCount = 1,
+    study_or_model: options.StudyOrModel,
+    gpu: options.OneGpu,
+    gpus: options.GpuCount = 1,
     *,
     target: TargetFlags,
     pricing: Pricing,
-    storage: given.Storage = None,
+    storage: options.Storage = None,
     bill: BillFlags,
 ) -> None:
     """Predict speed and memory on one GPU type: from a study, or from a model file's trace alone."""
@@ -170,13 +170,13 @@ def estimate(
 @app.command()
 @grouped(target=target_flags, pricing=pricing_flags, bill=bill_flags)
 def launch_files(
-    study: given.StudyArgument,
-    plan: given.PlanRank = None,
-    directory: given.LaunchDirectory = Path("planner-launch"),
+    study: options.StudyArgument,
+    plan: options.PlanRank = None,
+    directory: options.LaunchDirectory = Path("planner-launch"),
     *,
     target: TargetFlags,
     pricing: Pricing,
-    storage: given.Storage = None,
+    storage: options.Storage = None,
     bill: BillFlags,
 ) -> None:
     """Write a plan as files that start it: torchrun, Ray job, KubeRay, SkyPilot, dstack."""
@@ -188,16 +188,16 @@ def launch_files(
 
 @app.command()
 def verify(
-    study: given.StudyArgument,
-    directory: given.LaunchDirectory = Path("planner-launch"),
-    log: given.RunLog = None,
-    is_measured: given.Measure = False,
-    address: given.Address = None,
-    wait: given.Wait = "10m",
-    catalog: given.Catalog = None,
-    price: given.Prices = None,
-    storage: given.Storage = None,
-    json: given.Json = False,
+    study: options.StudyArgument,
+    directory: options.LaunchDirectory = Path("planner-launch"),
+    log: options.RunLog = None,
+    is_measured: options.Measure = False,
+    address: options.Address = None,
+    wait: options.Wait = "10m",
+    catalog: options.Catalog = None,
+    price: options.Prices = None,
+    storage: options.Storage = None,
+    json: options.Json = False,
 ) -> None:
     """Say whether a run that was launched keeps to its plan, and what the bill will be now."""
     from planner.commands import verify as command
@@ -210,7 +210,7 @@ def verify(
 
 
 @app.command()
-def studies(storage: given.Storage = None) -> None:
+def studies(storage: options.Storage = None) -> None:
     """List the studies and what they hold."""
     from planner.commands import studies as command
 
@@ -219,7 +219,7 @@ def studies(storage: given.Storage = None) -> None:
 
 @catalog_app.callback(invoke_without_command=True)
 @grouped(pricing=offer_flags)
-def catalog(context: typer.Context, gpus: given.GpusOnly = False, *, pricing: Pricing) -> None:
+def catalog(context: typer.Context, gpus: options.GpusOnly = False, *, pricing: Pricing) -> None:
     """List the offers, or the GPUs, that the planner knows; `planner catalog refresh` fetches new prices."""
     if context.invoked_subcommand is not None:
         return
@@ -230,9 +230,9 @@ def catalog(context: typer.Context, gpus: given.GpusOnly = False, *, pricing: Pr
 
 @catalog_app.command("refresh")
 def catalog_refresh(
-    skypilot: given.SkyPilotRoot = None,
-    gpuhunt: given.GpuhuntRoot = None,
-    provider: given.Providers = None,
+    skypilot: options.SkyPilotRoot = None,
+    gpuhunt: options.GpuhuntRoot = None,
+    provider: options.Providers = None,
 ) -> None:
     """Read the providers' published prices, check them, and use them from now on."""
     from planner.commands import catalog_refresh as command

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from planner import options as given
+from planner import options
 from planner.errors import PlannerError
 from planner.given import BillFlags, Pricing
 from planner.target import BatchRange, TargetFlags, check_money, parse_batch_size, parse_duration_s
@@ -56,10 +56,10 @@ def grouped(**groups: Callable[..., Any]) -> Callable[[Callable[..., T]], Callab
 
 def _run_flags(
     *,
-    samples: given.Samples = None,
-    epochs: given.Epochs = None,
-    tokens: given.Tokens = None,
-    global_batch_size: given.GlobalBatchSize = None,
+    samples: options.Samples = None,
+    epochs: options.Epochs = None,
+    tokens: options.Tokens = None,
+    global_batch_size: options.GlobalBatchSize = None,
 ) -> TargetFlags:
     """The run alone."""
     size = None if global_batch_size is None else parse_batch_size(global_batch_size)
@@ -75,9 +75,9 @@ def _run_flags(
 @grouped(run=_run_flags)
 def target_flags(
     *,
-    budget: given.Budget = None,
-    deadline: given.Deadline = None,
-    hour_value: given.HourValue = None,
+    budget: options.Budget = None,
+    deadline: options.Deadline = None,
+    hour_value: options.HourValue = None,
     run: TargetFlags,
 ) -> TargetFlags:
     """The run, and what it may cost and take."""
@@ -105,13 +105,13 @@ def length_flags(*, run: TargetFlags) -> TargetFlags:
 
 def offer_flags(
     *,
-    catalog: given.Catalog = None,
-    price: given.Prices = None,
-    provider: given.Providers = None,
-    region: given.Regions = None,
-    gpu: given.Gpus = None,
-    spot: given.Spot = None,
-    reserved: given.Reserved = False,
+    catalog: options.Catalog = None,
+    price: options.Prices = None,
+    provider: options.Providers = None,
+    region: options.Regions = None,
+    gpu: options.Gpus = None,
+    spot: options.Spot = None,
+    reserved: options.Reserved = False,
 ) -> Pricing:
     """What may be rented, and at which prices."""
     return Pricing(
@@ -129,8 +129,8 @@ def offer_flags(
 def pricing_flags(
     *,
     offers: Pricing,
-    confidence: given.Confidence = 0.9,
-    provisioning_minutes: given.ProvisioningMinutes = 5.0,
+    confidence: options.Confidence = 0.9,
+    provisioning_minutes: options.ProvisioningMinutes = 5.0,
 ) -> Pricing:
     """The same, and how a run on it is priced."""
     return replace(offers, confidence=confidence, provisioning_s=provisioning_minutes * 60)
@@ -138,17 +138,17 @@ def pricing_flags(
 
 def bill_flags(
     *,
-    setup_minutes: given.SetupMinutes = 0.0,
-    evaluation_minutes: given.EvaluationMinutes = 0.0,
-    data_gib: given.DataGib = None,
-    data_from: given.DataFrom = None,
-    egress_price: given.EgressPrice = None,
-    storage_price: given.StoragePrice = None,
-    checkpoint_gib_per_s: given.CheckpointGibPerS = None,
-    checkpoint_minutes: given.CheckpointMinutes = 60.0,
-    spot_wait_minutes: given.SpotWaitMinutes = 30.0,
-    interruptions_per_hour: given.InterruptionsPerHour = None,
-    grid_g_per_kwh: given.GridGPerKwh = None,
+    setup_minutes: options.SetupMinutes = 0.0,
+    evaluation_minutes: options.EvaluationMinutes = 0.0,
+    data_gib: options.DataGib = None,
+    data_from: options.DataFrom = None,
+    egress_price: options.EgressPrice = None,
+    storage_price: options.StoragePrice = None,
+    checkpoint_gib_per_s: options.CheckpointGibPerS = None,
+    checkpoint_minutes: options.CheckpointMinutes = 60.0,
+    spot_wait_minutes: options.SpotWaitMinutes = 30.0,
+    interruptions_per_hour: options.InterruptionsPerHour = None,
+    grid_g_per_kwh: options.GridGPerKwh = None,
 ) -> BillFlags:
     """What the user says of the bill beside the price."""
     return BillFlags(

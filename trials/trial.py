@@ -193,9 +193,7 @@ class PeakParts:
     grows by the input at most.
     """
 
-    base_bytes: (
-        int  # when the last micro batch begins: parameters, optimizer state, gradients of earlier ones
-    )
+    base_bytes: int  # as the last micro batch begins: parameters, optimizer state, gradients so far
     passes_bytes: int  # forward and backward
     update_bytes: int  # clipping and the optimizer's step
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trials.trial import Measurement
+from trials.trial import Measurement, PeakParts
 
 PROBES_MAX = 4  # trials of one setting, those that count for the search included
 CLOSE_FRACTION = 0.015  # of the boundary: nearer than this, no other probe is worth its price
@@ -63,15 +63,13 @@ def reach(
     cap = size_max if overflowing is None else min(size_max, overflowing - 1)
     rounding = _ROUNDING_FRACTION * limit_bytes
     room = max(0.0, limit_bytes - rounding / 3 - top)
-    rises = len(sizes) > 1 and top > peaks[sizes[-2]]
-    slope = (top - peaks[sizes[-2]]) / (last - sizes[-2]) if rises else 0.0
+    slope = max(0.0, (top - peaks[sizes[-2]]) / (last - sizes[-2])) if len(sizes) > 1 else 0.0
+    whole = (top + rounding) / last  # all of the peak grows
     if base_bytes is not None:
         steepest = (top - base_bytes + rounding / 3) / last
-    elif len(sizes) == 1:
-        steepest = (top + rounding) / last  # all of the peak may grow
     else:
-        steepest = slope + rounding / (last - sizes[-2])
-    safe = last + room / min(steepest, (top + rounding) / last)
+        steepest = min(whole, slope + rounding / (last - sizes[-2])) if len(sizes) > 1 else whole
+    safe = last + room / steepest
     expected = last + room / slope if slope > 0 else float(size_max)
     within = max(last, min(cap, int(_GROWTH_MAX * last)))
     return Reach(safe=int(min(safe, within)), expected=int(min(max(expected, safe), max(last, cap))))
@@ -83,11 +81,17 @@ def passes_peak_bytes(one: Measurement) -> int:
     return one.peak_memory_bytes if parts is None else parts.passes_bytes
 
 
+def parts_of_all(measurements: Iterable[Measurement]) -> list[PeakParts] | None:
+    """The peaks' parts, as reserved; None where one trial does not know them."""
+    parts = [one.peak_parts_as_reserved for one in measurements]
+    known = [one for one in parts if one is not None]
+    return known if len(known) == len(parts) else None
+
+
 def least_base_bytes(measurements: Iterable[Measurement]) -> int | None:
     """Held by every one when a micro batch begins; None where one does not say."""
-    parts = [one.peak_parts_as_reserved for one in measurements]
-    known = [one.base_bytes for one in parts if one is not None]
-    return min(known) if known and len(known) == len(parts) else None
+    parts = parts_of_all(measurements)
+    return min(one.base_bytes for one in parts) if parts else None
 
 
 def next_probe(known: Reach, sizes: Iterable[int], overflowing: int | None = None) -> int | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from catalogs.gpus import DeviceKind
+from planner.estimate.boundary import parts_of_all
 from planner.estimate.collectives import Transport, fabric_of
 from planner.estimate.lognormal import sigmas
 from planner.estimate.memory import (
@@ -208,22 +209,20 @@ def _line(group: Sequence[Measurement], state: StateBytes | None) -> MemoryLine 
     A step's only micro batch has no gradients beside its activations: its peak is put on the line of the
     others with what they hold more when they begin, as measured, or with the state's gradients.
     """
-    parts = [parts for one in group if (parts := one.peak_parts_as_reserved) is not None]
-    if len(parts) < len(group):
+    parts = parts_of_all(group)
+    if parts is None:
         return fit_memory_line((one.config.micro_batch_size, one.peak_memory_bytes) for one in group)
-    bases: dict[bool, list[int]] = {True: [], False: []}
-    for one, known in zip(group, parts, strict=True):
-        bases[one.config.accumulation == 1].append(known.base_bytes)
-    gradients = 0.0
-    if bases[True] and bases[False]:
-        gradients = max(0.0, median(bases[False]) - median(bases[True]))
-    elif state is not None:
-        gradients = state.gradients  # whole under FSDP2 too: they are scattered with the last micro batch
-    points = (
-        (one.config.micro_batch_size, known.passes_bytes + (gradients if one.config.accumulation == 1 else 0))
-        for one, known in zip(group, parts, strict=True)
+    lone = [one.config.accumulation == 1 for one in group]
+    first = [one.base_bytes for one, is_lone in zip(parts, lone, strict=True) if is_lone]
+    later = [one.base_bytes for one, is_lone in zip(parts, lone, strict=True) if not is_lone]
+    if first and later:
+        gradients = max(0.0, median(later) - median(first))
+    else:  # whole under FSDP2 too: they are scattered with the last micro batch
+        gradients = 0.0 if state is None else state.gradients
+    line = fit_memory_line(
+        (one.config.micro_batch_size, known.passes_bytes + is_lone * gradients)
+        for one, known, is_lone in zip(group, parts, lone, strict=True)
     )
-    line = fit_memory_line(points)
     floor = max((one.update_bytes for one in parts), default=0)
     return None if line is None else replace(line, floor_bytes=floor, gradient_bytes=gradients)
 

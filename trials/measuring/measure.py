@@ -130,7 +130,10 @@ def _measure(
             series = run.time_series(accumulations)
         (own_s,) = place.mean([host.own_s])
         losses = run.losses[: settings.loss_count]
-        count = max(settings.confirming_steps, int(training.use_longest_batch()))
+        look_begun_s = time.perf_counter()
+        do_vary = training.use_longest_batch()
+        look_s = time.perf_counter() - look_begun_s  # at the lengths of samples: not again in later trials
+        count = max(settings.confirming_steps, int(do_vary))
         if count:  # where lengths vary, a trial's memory is that of its longest batch
             run.time_steps(count, min(2, config.accumulation))  # gradients are kept
         peak = peak_bytes(place.torch_device, training, lambda: run.time_steps(1, accumulations[-1]))
@@ -161,7 +164,7 @@ def _measure(
         links=besides.links,
         noise=besides.noise,
         warnings=besides.warnings,
-        extras_s=besides.spent_s,
+        extras_s=besides.spent_s + look_s,
     )
     return _judged(replace(bare, phases=spread_phases(parts, bare)), settings, run.disagreement_fraction)
 
