@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from planner.choice.rule_out import rule_out
 from planner.estimate.setting import Setting, technique_of
+from planner.plans.rule_out import rule_out
 from trials.measuring.measure import INTERPOLATED_FROM
 from trials.trial import FailureKind, Measurement, Outcome, Precision, TrialConfig
 

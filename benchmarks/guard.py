@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from planner.choice.guard import allowance, judge
+from planner.plans.numerics_check import allowance, judge
 from trials.measuring.measure import measure
 from trials.measuring.place import Place
 from trials.measuring.settings import settings_for

@@ -15,8 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from planner.choice.rule_out import rule_out
 from planner.estimate.setting import technique_of
+from planner.plans.rule_out import rule_out
 from planner.target import Target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig

@@ -20,7 +20,7 @@ from benchmarks.estimate.scores import median_of
 from benchmarks.recording import Recording, load, replay
 from catalogs.gpus import DeviceKind, load_gpus
 from catalogs.offers import load_offers
-from planner.cost import device_usd_per_hour
+from planner.cost.hours import device_usd_per_hour
 from planner.estimate import Estimate, Estimator, Hardware, fit
 from planner.search.known import Known
 from planner.search.market import Market

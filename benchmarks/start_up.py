@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from catalogs.gpus import load_gpus
-from planner.choice.space import configs_for
+from planner.plans.space import configs_for
 from planner.search.params import distributions, params_of
 from planner.study.store import open_study
 from tests.builders import make_profile, make_target, make_workload

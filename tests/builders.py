@@ -13,7 +13,7 @@ from typing import Any
 
 from catalogs.gpus import DeviceKind, Gpu, Link
 from catalogs.offers import Offer, Pricing
-from planner.bill.parameters import AllIn, Stated
+from planner.cost.bill.parameters import AllIn, Stated
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.target import Target
 from trials.extras import GradientDraw, GradientNoise

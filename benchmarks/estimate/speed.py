@@ -19,9 +19,9 @@ from statistics import mean, median
 from benchmarks.estimate.recorded import config_of, measurement_of
 from catalogs.gpus import Gpu, load_gpus
 from catalogs.offers import load_offers
-from planner.choice.plan import hardware_of
-from planner.choice.space import configs_for
 from planner.estimate import Estimator, Hardware, fit
+from planner.plans.plan import hardware_of
+from planner.plans.space import configs_for
 from planner.target import TargetFlags, resolve_target
 from trials.check import check
 from trials.model_file.source import hash_workload

@@ -32,11 +32,11 @@ from benchmarks.estimate.scores import (
 )
 from benchmarks.estimate.single_gpu_times import Recording, recordings
 from catalogs.gpus import Gpu
-from planner.choice.plan import HOST_BOUND_FRACTION
 from planner.estimate import Hardware, fit
 from planner.estimate.chips import peak_flop_per_s
 from planner.estimate.neighbours import Peer, witnesses_of
 from planner.estimate.peers import Witnesses
+from planner.plans.plan import HOST_BOUND_FRACTION
 from trials.trial import Measurement
 
 Item = TypeVar("Item")

@@ -16,7 +16,7 @@ import optuna
 from benchmarks.estimate.recorded import measurement_of
 from benchmarks.search.grid import Bench
 from catalogs.gpus import Gpu
-from planner.choice.plan import hardware_of
+from planner.plans.plan import hardware_of
 from planner.search.flights import Flights
 from planner.search.known import Known
 from planner.search.limits import Run

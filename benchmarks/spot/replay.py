@@ -1,6 +1,6 @@
 """The closed forms of planner/spot against replays of real preemptions.
 
-Run: python -m benchmarks.spot.replay [DATA] [--runs 600]    (DATA: the folder with spot/p3trace.csv)
+SimulatedRun: python -m benchmarks.spot.replay [DATA] [--runs 600]    (DATA: the folder with spot/p3trace.csv)
 
 Prints, for runs on one to sixteen instances, the expected billed time against the mean of replays, with the
 rate taken from the whole record and with the rate of its first half held against its second; what the chosen
@@ -22,14 +22,14 @@ from benchmarks.estimate.scores import default_data
 from benchmarks.spot.trace import Pool, PoolMarket, SlotMarket, read_pool
 from catalogs.gpus import GIB, Link
 from catalogs.offers import Offer, Pricing
+from planner.cost.spot.compare import compare_policies, fallback_interval_s
+from planner.cost.spot.history import replacement_wait_s
+from planner.cost.spot.interval import best_interval_s
+from planner.cost.spot.job import WAIT_S, Restart, Saving, SpotJob
+from planner.cost.spot.policy import Policy
+from planner.cost.spot.segments import means
+from planner.cost.spot.simulation import SimulatedRun, run_on_spot, run_with_fallback
 from planner.estimate.values import Basis, Estimate
-from planner.spot.compare import compare_policies, fallback_interval_s
-from planner.spot.history import replacement_wait_s
-from planner.spot.interval import best_interval_s
-from planner.spot.job import WAIT_S, Restart, Saving, SpotJob
-from planner.spot.policy import Policy
-from planner.spot.segments import means
-from planner.spot.simulation import Run, run_on_spot, run_with_fallback
 
 HOUR_S = 3600.0
 POOL_TARGET = 32
@@ -75,7 +75,7 @@ def job_in(pool: Pool, case: Case) -> SpotJob:
     )
 
 
-def replays(pool: Pool, case: Case, job: SpotJob, interval_s: float, runs: int) -> list[Run]:
+def replays(pool: Pool, case: Case, job: SpotJob, interval_s: float, runs: int) -> list[SimulatedRun]:
     """Runs from random starts; the clock of each begins when its instances are there."""
     found = []
     for number in range(runs):
@@ -91,7 +91,7 @@ def replays(pool: Pool, case: Case, job: SpotJob, interval_s: float, runs: int) 
     return found
 
 
-def held_s(runs: Iterable[Run]) -> list[float]:
+def held_s(runs: Iterable[SimulatedRun]) -> list[float]:
     """Seconds on the bill, by run."""
     return [sum(one.spot_held_s) for one in runs]
 

@@ -15,10 +15,10 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from planner.spot.interval import best_interval_s
-from planner.spot.job import Restart, Saving, SpotJob
-from planner.spot.segments import means
-from planner.spot.spread import held_spread, quantile_s, wall_spread
+from planner.cost.spot.interval import best_interval_s
+from planner.cost.spot.job import Restart, Saving, SpotJob
+from planner.cost.spot.segments import means
+from planner.cost.spot.spread import held_spread, quantile_s, wall_spread
 
 HOUR_S = 3600.0
 

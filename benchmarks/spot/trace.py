@@ -13,7 +13,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.spot.history import Change, MarketEstimate, changes_of, estimate_market
+from planner.cost.spot.history import CapacityChange, MarketEstimate, changes_of, estimate_market
 
 _SLACK_S = 1e-6
 
@@ -37,7 +37,7 @@ class Pool:
     slots: tuple[tuple[int, ...], ...]
     next_slot: tuple[int, ...]  # that a slot goes on as at the seam
 
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[CapacityChange, ...]:
         """Gains and losses in order; what is up at the beginning counts as gained there."""
         events = [(one.from_s, +1) for one in self.lives]
         events += [(one.until_s, -1) for one in self.lives if one.is_lost]
@@ -120,7 +120,7 @@ class PoolMarket:
         self._chance = chance
 
     def available_at_s(self, time_s: float) -> float:
-        """See `planner.spot.market.Market`."""
+        """See `planner.cost.spot.interruptions.Market`."""
         now_s = time_s
         for _ in range(100_000):
             if len(self._up(now_s)) >= self._count:
@@ -129,7 +129,7 @@ class PoolMarket:
         raise AssertionError(f"the pool never has {self._count} instances")
 
     def interrupted_at_s(self, time_s: float) -> float:
-        """See `planner.spot.market.Market`."""
+        """See `planner.cost.spot.interruptions.Market`."""
         place_s = self._place(time_s)
         taken = self._chance.sample(self._up(time_s), self._count)
         return time_s + min(self._left_s(index, place_s) for index in taken)
@@ -169,7 +169,7 @@ class SlotMarket:
         self._slots = [slot]  # by turn of the ring
 
     def available_at_s(self, time_s: float) -> float:
-        """See `planner.spot.market.Market`."""
+        """See `planner.cost.spot.interruptions.Market`."""
         turn, place_s = self._turn_and_place(time_s)
         for _ in range(1000):
             for one in self._lives(turn):
@@ -179,7 +179,7 @@ class SlotMarket:
         return math.inf
 
     def interrupted_at_s(self, time_s: float) -> float:
-        """See `planner.spot.market.Market`."""
+        """See `planner.cost.spot.interruptions.Market`."""
         turn, place_s = self._turn_and_place(time_s)
         lives = self._lives(turn)
         life = next(one for one in lives if one.from_s <= place_s + _SLACK_S and place_s < one.until_s)

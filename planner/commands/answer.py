@@ -11,11 +11,6 @@ from functools import partial
 from typing import Any
 
 import planner
-from planner.choice.batch_size import choose_batch_size
-from planner.choice.guard import guards
-from planner.choice.recommend import recommend
-from planner.choice.recommendation import Recommendation
-from planner.choice.space import Knobs, configs_for
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit
 from planner.estimate.bound import Binding, binding_of
@@ -24,6 +19,11 @@ from planner.estimate.peak_fraction import peak_fraction
 from planner.estimate.probe import slow_links
 from planner.exits import Exit
 from planner.given import Output
+from planner.plans.batch_size import choose_batch_size
+from planner.plans.numerics_check import guards
+from planner.plans.recommend import recommend
+from planner.plans.recommendation import Recommendation
+from planner.plans.space import Knobs, configs_for
 from planner.reports import to_json, to_terminal, write_reports
 from planner.reports.curves import fitted_curves
 from planner.reports.report import Report, SweepSummary, TrialRecord

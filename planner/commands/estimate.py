@@ -11,17 +11,17 @@ from rich.table import Table
 
 from catalogs.gpus import DeviceKind, Gpu, Link, find_gpu
 from catalogs.offers import Offer
-from planner.bill.price_run import Pricer, Terms
-from planner.choice.place import USABLE_MEMORY_FRACTION, worker_memory_bytes
-from planner.choice.plan import hardware_of
-from planner.choice.space import Knobs, configs_for
 from planner.commands.answer import corrections, estimator_of, knobs_of, retargeted
 from planner.commands.prices import Prices, read_prices
-from planner.cost import training_s
+from planner.cost.bill.price_run import Pricer, Terms
+from planner.cost.hours import training_s
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate, Estimator, Hardware, fit
 from planner.exits import Exit
 from planner.given import Output, Pricing
+from planner.plans.plan import hardware_of
+from planner.plans.plan_hardware import USABLE_MEMORY_FRACTION, worker_memory_bytes
+from planner.plans.space import Knobs, configs_for
 from planner.reports import formats, labels
 from planner.study.reading import read_peers, read_study
 from planner.study.storage import default_storage_url

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import planner
 from catalogs.gpus import DeviceKind
-from planner.bill.price_run import Pricer
-from planner.choice.plan import Plan
-from planner.choice.renting import policies_for
 from planner.commands.answer import report_of, retargeted
 from planner.commands.prices import Prices, read_prices
+from planner.cost.bill.price_run import Pricer
+from planner.cost.spot.policy import Policy, PolicyOutcome
+from planner.cost.spot.simulation import changeover_reserve_s
 from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.given import Output, Pricing
 from planner.launch.files import OPTIONAL_FILES, LaunchFiles, launch_files
+from planner.plans.plan import Plan
+from planner.plans.renting import policies_for
 from planner.reports import formats
 from planner.reports.batch_words import choice_line
 from planner.reports.labels import configuration, rental
 from planner.reports.report import Report
-from planner.spot.policy import Policy, PolicyOutcome
-from planner.spot.simulation import changeover_reserve_s
 from planner.study.reading import read_study
 from planner.study.storage import default_storage_url, shown, sqlite_file, sqlite_url
 from planner.target import TargetFlags

@@ -17,7 +17,7 @@ from planner.given import BillFlags, Pricing
 from planner.reports import formats
 
 if TYPE_CHECKING:
-    from planner.bill.parameters import Stated
+    from planner.cost.bill.parameters import Stated
 
 CONFIDENCE_MIN = 0.5  # below it an interval would exclude the more likely half
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalogs.gpus import GIB
-from planner.bill.parameters import STORAGE_USD_PER_GIB_MONTH, AllIn, Stated
+from planner.cost.bill.parameters import STORAGE_USD_PER_GIB_MONTH, AllIn, Stated
 from planner.given import BillFlags
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import FrameType
 
 from planner.commands.answer import publish, report_of
-from planner.commands.at_hand import AtHand, find_devices
-from planner.commands.lookout import Lookout
+from planner.commands.available_devices import AvailableDevices, find_devices
+from planner.commands.cluster_watcher import ClusterWatcher
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.estimate.neighbours import witnesses_of
@@ -63,7 +63,7 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
                 profile = check.result()
                 study.remember(profile=profile, target=wanted, notes=notes, exclusions=here.exclusions)
                 search = _search(study, here, prices, profile, wanted, extras)
-                lookout = Lookout(
+                cluster_watcher = ClusterWatcher(
                     find=lambda: find_devices(prices, profile, wanted, flags),
                     search=search,
                     runner=runner,
@@ -77,7 +77,7 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
                     held=runner.held,
                     held_from_s=runner.held_from_s(),
                     has_room=runner.has_room,
-                    look_around=lookout,
+                    look_around=cluster_watcher,
                 )
                 say(announce(sweep.expected(), limits))
                 _say_what_counts(wanted)
@@ -98,7 +98,7 @@ def _run(sweep: Sweep, run_trial: RunTrial) -> PlannerError | TrialsError | None
     return None
 
 
-def _runner_settings(here: AtHand, wait_s: float, extras: Extras) -> RunnerSettings:
+def _runner_settings(here: AvailableDevices, wait_s: float, extras: Extras) -> RunnerSettings:
     """The groups are started with as many workers as any trial will want, so that none has to be replaced."""
     return RunnerSettings(
         worker_counts=here.worker_counts,
@@ -156,7 +156,12 @@ def _limits(flags: SweepFlags, budget_usd: float | None) -> Limits:
 
 
 def _search(
-    study: Study, here: AtHand, prices: Prices, profile: WorkloadProfile, target: Target, extras: Extras
+    study: Study,
+    here: AvailableDevices,
+    prices: Prices,
+    profile: WorkloadProfile,
+    target: Target,
+    extras: Extras,
 ) -> Search:
     market = Market(
         target=target,

@@ -6,13 +6,13 @@ import sys
 from functools import partial
 
 from catalogs.gpus import find_gpu
-from planner.bill.price_run import Pricer
-from planner.choice.plan import repriced
-from planner.choice.why_not import why_not
 from planner.commands.answer import report_of, retargeted
 from planner.commands.prices import read_prices
+from planner.cost.bill.price_run import Pricer
 from planner.exits import Exit
 from planner.given import Output, Pricing
+from planner.plans.plan import repriced
+from planner.plans.why_not import why_not
 from planner.reports import why_to_json
 from planner.reports.why_gpu import why_gpu
 from planner.study.storage import default_storage_url

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.choice.batch_size import BatchChoice, BatchOption
 from planner.estimate.noise_scale import ADAM_POWERS
+from planner.plans.batch_size import BatchChoice, BatchOption
 from planner.reports.trials_to_json import estimate_json
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.choice.batch_size import BatchChoice, BatchOption
 from planner.estimate.noise_scale import ADAM_POWERS, NoiseScale
+from planner.plans.batch_size import BatchChoice, BatchOption
 from planner.reports import formats
 from planner.reports.labels import devices
 from planner.reports.report import Report

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from catalogs.gpus import DeviceKind
-from planner.choice.guard import reference_of
-from planner.choice.plan import Plan
-from planner.choice.recommendation import Recommendation, StalePrices
+from planner.plans.numerics_check import reference_of
+from planner.plans.plan import Plan
+from planner.plans.recommendation import Recommendation, StalePrices
 from planner.reports import formats
 from planner.reports.batch_words import batch_problem
 from planner.reports.firmness import settling_lines, trial_advice

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from catalogs.gpus import Gpu
-from planner.choice.candidates import StepEstimator
-from planner.choice.space import divisors
 from planner.estimate.setting import Setting, technique_of, vcpus_used
 from planner.estimate.values import Hardware
+from planner.plans.candidates import StepEstimator
+from planner.plans.space import divisors
 from planner.reports.report import Curve, CurvePoint
 from trials.trial import Measurement, Outcome
 

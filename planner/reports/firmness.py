@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.choice.plan import Plan
-from planner.choice.recommendation import Recommendation
-from planner.choice.sensitivity import Change, Sensitivity
-from planner.choice.settle import UsefulTrial
+from planner.plans.plan import Plan
+from planner.plans.recommendation import Recommendation
+from planner.plans.sensitivity import Sensitivity, WhatIf
+from planner.plans.value_of_information import UsefulTrial
 from planner.reports import formats
 from planner.reports.labels import devices
 
@@ -87,13 +87,13 @@ def trial_advice(trial: UsefulTrial) -> str:
 def _sensitivity(one: Sensitivity) -> str:
     moved = formats.percent(one.moved_fraction)
     question = {
-        Change.PRICE_UP: f"Its price {moved} up",
-        Change.RIVALS_DOWN: f"Other prices {moved} down",
-        Change.SPEED_LOW: f"Its speed at the low end (steps {moved} longer)",
-        Change.PRICE_AGE: f"Its price is {one.age_days} days old",
+        WhatIf.PRICE_UP: f"Its price {moved} up",
+        WhatIf.RIVALS_DOWN: f"Other prices {moved} down",
+        WhatIf.SPEED_LOW: f"Its speed at the low end (steps {moved} longer)",
+        WhatIf.PRICE_AGE: f"Its price is {one.age_days} days old",
     }[one.change]
     more = "" if one.flip_fraction is None else f"{formats.percent(one.flip_fraction)} {_more(one.change)}"
-    if one.change is Change.PRICE_AGE and more:
+    if one.change is WhatIf.PRICE_AGE and more:
         return f"{question}: {'' if one.is_flipped else 'only '}{more} would {_lose(one.rival)}."
     if one.is_flipped:
         then = (
@@ -109,8 +109,8 @@ def _lose(rival: Plan | None) -> str:
     return f"make rank {rival.rank} win ({_named(rival)})" if rival else "take it out of its limits"
 
 
-def _more(change: Change) -> str:
-    return "longer" if change is Change.SPEED_LOW else "more"
+def _more(change: WhatIf) -> str:
+    return "longer" if change is WhatIf.SPEED_LOW else "more"
 
 
 def _named(plan: Plan) -> str:

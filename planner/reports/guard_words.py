@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.choice.guard import Guard
+from planner.plans.numerics_check import Guard
 from planner.reports.labels import technique
 from planner.reports.report import Report
 

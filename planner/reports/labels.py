@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Pricing
-from planner.choice.plan import Plan
+from planner.plans.plan import Plan
 from planner.reports import formats
 from planner.target import Target
 from trials.trial import Failure, Outcome, Parallelism, TrialConfig

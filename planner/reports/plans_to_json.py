@@ -7,13 +7,13 @@ from typing import Any
 
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Offer
-from planner.bill.priced import SpotRun
-from planner.choice.explain import Comparison, Shortfall
-from planner.choice.plan import Plan
-from planner.choice.sensitivity import Sensitivity
-from planner.choice.settle import UsefulTrial
+from planner.cost.bill.priced import SpotRun
+from planner.cost.spot.policy import PolicyChoice
+from planner.plans.explain import Comparison, Shortfall
+from planner.plans.plan import Plan
+from planner.plans.sensitivity import Sensitivity
+from planner.plans.value_of_information import UsefulTrial
 from planner.reports.trials_to_json import config_json, estimate_json
-from planner.spot.policy import PolicyChoice
 
 SECONDS_PER_DAY = 86_400
 

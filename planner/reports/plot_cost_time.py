@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from planner.choice.plan import Plan
-from planner.choice.recommendation import Recommendation
+from planner.plans.plan import Plan
+from planner.plans.recommendation import Recommendation
 from planner.reports import formats, labels, svg
 from planner.reports.axes import Axis, positive_axis, ticks, time_ticks
 from planner.reports.plot_labels import Box, place_labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from planner.choice.guard import Guard
+from planner.plans.numerics_check import Guard
 from planner.reports import formats, svg
 from planner.reports.axes import Axis, ticks
 from planner.reports.guard_words import guard_line

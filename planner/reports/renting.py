@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from planner.bill.energy import JOULES_PER_KWH, Energy
-from planner.bill.priced import SpotRun
-from planner.choice.plan import Plan
-from planner.choice.recommendation import Recommendation
+from planner.cost.bill.energy import JOULES_PER_KWH, Energy
+from planner.cost.bill.priced import SpotRun
+from planner.cost.spot.job import WAIT_FACTOR, WALL_COVERAGE
+from planner.cost.spot.policy import MISS_CAVEAT, Policy, PolicyOutcome
+from planner.plans.plan import Plan
+from planner.plans.recommendation import Recommendation
 from planner.reports import formats
-from planner.spot.job import WAIT_FACTOR, WALL_COVERAGE
-from planner.spot.policy import MISS_CAVEAT, Policy, PolicyOutcome
 
 _ANY_DISCOUNT_FRACTION = 0.001  # below it no discount that anyone offers is too small
 

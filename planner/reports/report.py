@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from planner.choice.batch_size import BatchChoice
-from planner.choice.guard import Guard
-from planner.choice.recommendation import Recommendation
-from planner.choice.space import Exclusion
 from planner.estimate.bound import Binding
 from planner.estimate.probe import LinkFinding
 from planner.estimate.values import Basis, Estimate
+from planner.plans.batch_size import BatchChoice
+from planner.plans.numerics_check import Guard
+from planner.plans.recommendation import Recommendation
+from planner.plans.space import Exclusion
 from trials.profile import WorkloadProfile
 from trials.trial import Environment, Failure, Measurement, Outcome, TrialConfig, Workload
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.choice.plan import Plan
-from planner.choice.recommendation import Recommendation
+from planner.plans.plan import Plan
+from planner.plans.recommendation import Recommendation
 from planner.reports import formats, labels
 from planner.reports.labels import devices
 from planner.reports.report import Report, TrialRecord

@@ -7,8 +7,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from planner.choice.plan import Plan
 from planner.estimate.values import Estimate
+from planner.plans.plan import Plan
 from planner.reports import formats, labels, provenance, svg, words
 from planner.reports.axes import Axis, positive_axis
 from planner.reports.batch_series import panels

@@ -10,10 +10,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from planner.choice.guard import Guard
-from planner.choice.recommendation import Recommendation
 from planner.estimate.bound import Binding
 from planner.filters import Filters
+from planner.plans.numerics_check import Guard
+from planner.plans.recommendation import Recommendation
 from planner.reports import words
 from planner.reports.batch_to_json import batch_json
 from planner.reports.cautions import first_warning, warnings

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from planner.choice.plan import Plan
+from planner.plans.plan import Plan
 from planner.reports import formats, labels, provenance, words
 from planner.reports.batch_words import BATCH_TITLE, batch_head, batch_lines, batch_rows
 from planner.reports.bound_words import binding_lines

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.choice.explain import Comparison, Shortfall
-from planner.choice.plan import Plan
-from planner.choice.recommendation import Recommendation
+from planner.plans.explain import Comparison, Shortfall
+from planner.plans.plan import Plan
+from planner.plans.recommendation import Recommendation
 from planner.reports import formats
 from planner.reports.labels import configuration, devices, fit, place, rental
 from planner.reports.words import limits

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from catalogs.gpus import Gpu
-from planner.choice.plan import Plan
-from planner.choice.recommendation import Recommendation
-from planner.choice.why_not import WhyNot
+from planner.plans.plan import Plan
+from planner.plans.recommendation import Recommendation
+from planner.plans.why_not import WhyNot
 from planner.reports import formats
 from planner.reports.labels import configuration, devices, fit, place, rental
 

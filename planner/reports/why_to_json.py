@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from planner.choice.why_not import WhyNot
+from planner.plans.why_not import WhyNot
 from planner.reports.plans_to_json import plan_row
 from planner.reports.to_json import SCHEMA_VERSION
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.choice.plan import Plan
-from planner.choice.recommendation import Recommendation
 from planner.estimate.values import Basis, Estimate
+from planner.plans.plan import Plan
+from planner.plans.recommendation import Recommendation
 from planner.reports import formats
 from planner.reports.labels import configuration, rental
 from planner.reports.renting import besides_steps

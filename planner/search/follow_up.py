@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.choice.guard import next_guard, reference_of
-from planner.choice.rule_out import rule_out
+from planner.plans.numerics_check import next_guard, reference_of
+from planner.plans.rule_out import rule_out
 from planner.search.acquisition import Choice, fit_probability
 from planner.search.approach import SAFE_PROBABILITY
 from planner.search.flights import Flights

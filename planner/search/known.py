@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from planner.bill.price_run import Pricer, Terms
-from planner.choice.rule_out import rule_out
+from planner.cost.bill.price_run import Pricer, Terms
 from planner.estimate import Estimate, Estimator, fit
 from planner.estimate.loading import loading_variants
 from planner.estimate.lognormal import log_spread, median_of
+from planner.plans.rule_out import rule_out
 from planner.search.acquisition import Candidate
 from planner.search.limits import Run
 from planner.search.market import Market, expected_trial_s

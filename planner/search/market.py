@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer
-from planner.bill.parameters import Stated
-from planner.bill.price_run import Pricer
-from planner.choice.plan import hardware_of
-from planner.cost import SECONDS_PER_HOUR, held_usd, with_waiting
+from planner.cost.bill.parameters import Stated
+from planner.cost.bill.price_run import Pricer
+from planner.cost.hours import SECONDS_PER_HOUR, held_usd, with_waiting
 from planner.estimate import Estimate, Estimator, Hardware
 from planner.estimate.lognormal import spreads_to
 from planner.estimate.memory import CUDA_CONTEXT_BYTES
 from planner.estimate.peers import Witnesses
+from planner.plans.plan import hardware_of
 from planner.search.acquisition import Candidate
 from planner.search.limits import Run
 from planner.target import Target

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from planner.choice.ties import is_tied_here, preference
 from planner.estimate import Estimate
+from planner.plans.ties import is_tied_here, preference
 from trials.trial import Measurement, Outcome, Purpose, TrialConfig
 
 NEAR_FRACTION = 0.85  # of the memory, from which the winner's peak is confirmed over many steps
@@ -42,7 +42,7 @@ def is_to_be_confirmed(
 def simplest_of(best: TrialConfig, steps: Mapping[TrialConfig, Estimate]) -> TrialConfig:
     """The simplest configuration that cannot be told apart from ``best`` on the same devices.
 
-    Of equally simple ones, one that was measured in full: `planner.choice.choose` takes it too.
+    Of equally simple ones, one that was measured in full: `planner.plans.choose_config` takes it too.
     """
     if best not in steps:
         return best

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.choice.space import SPACE_VERSION, Exclusion
 from planner.codec import from_json
 from planner.errors import PlannerError
+from planner.plans.space import SPACE_VERSION, Exclusion
 from planner.target import Target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, Measurement, Outcome, Workload

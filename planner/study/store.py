@@ -16,9 +16,9 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from planner.choice.space import SPACE_VERSION, Exclusion
 from planner.codec import from_json, to_json
 from planner.errors import PlannerError
+from planner.plans.space import SPACE_VERSION, Exclusion
 from planner.study.holder import beating, others, this_process
 from planner.study.sampler import PlannedSampler
 from planner.study.saved import (

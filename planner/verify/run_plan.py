@@ -7,12 +7,12 @@ from datetime import datetime
 from pathlib import Path
 
 from catalogs.offers import Offer
-from planner.bill.parameters import ON_DEMAND_SAVE_INTERVAL_S
-from planner.choice.plan import Plan
 from planner.codec import from_json, to_json
-from planner.cost import SECONDS_PER_HOUR, billed_s, hourly_usd
+from planner.cost.bill.parameters import ON_DEMAND_SAVE_INTERVAL_S
+from planner.cost.hours import SECONDS_PER_HOUR, billed_s, hourly_usd
 from planner.errors import PlannerError
 from planner.estimate.values import Estimate
+from planner.plans.plan import Plan
 from planner.target import Target
 from trials.trial import Environment, TrialConfig, Workload
 

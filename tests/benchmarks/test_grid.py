@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from benchmarks.grid import Seen, doubling, expected_s, next_config, seen_of
-from planner.choice.space import configs_for
 from planner.estimate.setting import technique_of
+from planner.plans.space import configs_for
 from tests.builders import make_config, make_failure, make_gpu, make_measurement, make_profile, make_target
 from tests.fake_gpu import FakeGpu
 from trials.trial import FailureKind, Outcome, Precision, TrialConfig

@@ -11,12 +11,12 @@ from pathlib import Path
 import optuna
 import pytest
 
-from planner.choice.guard import guards, reference_of
-from planner.choice.space import configs_for, worker_counts
-from planner.cost import with_waiting
+from planner.cost.hours import with_waiting
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate
 from planner.estimate.setting import technique_of
+from planner.plans.numerics_check import guards, reference_of
+from planner.plans.space import configs_for, worker_counts
 from planner.search.acquisition import most_worth
 from planner.search.flights import Flights
 from planner.search.known import Known

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from benchmarks.guard import BAD, SANE, STEP_COUNT, Case, curve, unscaled
-from planner.choice.guard import judge
+from planner.plans.numerics_check import judge
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Precision
 
 OVERFLOWING, UNDERFLOWING = BAD

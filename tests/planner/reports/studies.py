@@ -8,10 +8,10 @@ from typing import Any
 
 from catalogs.gpus import Gpu
 from catalogs.offers import Offer
-from planner.bill.parameters import Stated
-from planner.choice.guard import Guard
-from planner.choice.recommend import recommend
-from planner.choice.space import Exclusion
+from planner.cost.bill.parameters import Stated
+from planner.plans.numerics_check import Guard
+from planner.plans.recommend import recommend
+from planner.plans.space import Exclusion
 from planner.reports.report import Report, SweepSummary, TrialRecord
 from planner.target import Target
 from tests.builders import (

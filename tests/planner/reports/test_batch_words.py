@@ -9,7 +9,7 @@ import pytest
 
 from planner.reports import to_html, to_json, to_markdown, to_terminal
 from planner.reports.report import Report
-from tests.planner.choice.batch_sizes import chosen
+from tests.planner.plans.batch_sizes import chosen
 from tests.planner.reports.studies import make_report
 
 

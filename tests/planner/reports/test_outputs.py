@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from planner.choice.guard import guards
-from planner.choice.space import Exclusion
 from planner.errors import PlannerError
 from planner.estimate.bound import binding_of
+from planner.plans.numerics_check import guards
+from planner.plans.space import Exclusion
 from planner.reports import to_html, to_json, to_markdown, to_terminal, write_reports
 from planner.reports.report import Curve, CurvePoint, Report
 from planner.reports.to_json import SCHEMA_VERSION

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from catalogs.offers import Offer, Pricing
-from planner.choice.recommendation import Recommendation
+from planner.plans.recommendation import Recommendation
 from planner.reports import (
     formats,
     labels,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.choice.rule_out import rule_out
+from planner.plans.rule_out import rule_out
 from tests.builders import GIB, make_profile
 from tests.planner.test_sweep import UNLIMITED, Bench, group
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose

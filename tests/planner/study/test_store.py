@@ -16,9 +16,9 @@ from pathlib import Path
 import optuna
 import pytest
 
-from planner.choice.space import Exclusion
 from planner.codec import from_json
 from planner.errors import PlannerError
+from planner.plans.space import Exclusion
 from planner.search.params import distributions, params_of
 from planner.study.listing import summaries, trial_configs
 from planner.study.reading import read_peers, read_study

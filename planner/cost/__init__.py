@@ -1,0 +1,1 @@
+"""What a run costs: hours and prices, the whole bill, spot."""

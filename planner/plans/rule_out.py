@@ -1,0 +1,79 @@
+"""What trials have shown not to work, so that no plan rests on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.estimate.setting import Setting, technique_of
+from planner.plans.numerics_check import rejected_arithmetic
+from trials.trial import FailureKind, Measurement, Outcome, Precision, TrialConfig
+
+# Chance, not the configuration, ended these; they may be planned again.
+_BY_CHANCE = frozenset({FailureKind.WORKER_LOST, FailureKind.WRONG_DEVICE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuledOut:
+    """Failures, by how far each reaches."""
+
+    configs: frozenset[TrialConfig]  # failed for a reason of their own
+    techniques: frozenset[Setting]  # unsupported at any batch size
+    overflowing: dict[Setting, int]  # least micro batch size that ran out of memory
+    diverged: frozenset[tuple[Precision, bool]]  # arithmetic that was never sane, by whether compiled
+    measured: frozenset[TrialConfig]  # worked at least once
+    rejected: frozenset[tuple[Precision, bool]]  # whose loss did not follow fp32's, by whether compiled
+
+    def has(self, config: TrialConfig) -> bool:
+        """Whether a trial speaks against planning with ``config``."""
+        if (config.precision, config.is_compiled) in self.rejected:
+            return True
+        if config in self.measured:
+            return False
+        if config in self.configs or (config.precision, config.is_compiled) in self.diverged:
+            return True
+        if not self.techniques and not self.overflowing:
+            return False
+        technique = technique_of(config)
+        limit = self.overflowing.get(technique)
+        return technique in self.techniques or (limit is not None and config.micro_batch_size >= limit)
+
+
+def rule_out(outcomes: Iterable[Outcome], cpus: frozenset[str] = frozenset()) -> RuledOut:
+    """What the failures among ``outcomes`` speak against.
+
+    Out of memory speaks against every larger micro batch of the same technique on the same devices;
+    divergence against that arithmetic everywhere, unless it was sane in another trial. On ``cpus`` memory
+    is the host's, which differs between instances: there out of memory speaks against nothing.
+    """
+    known = list(outcomes)
+    telling = [one for one in known if isinstance(one, Measurement) or one.kind not in _BY_CHANCE]
+    last = {one.config: one for one in telling}  # a confirmation may fail where a short trial did not
+    measured = {config for config, one in last.items() if isinstance(one, Measurement)}
+    sane = {(config.precision, config.is_compiled) for config in measured}
+    configs: set[TrialConfig] = set()
+    techniques: set[Setting] = set()
+    overflowing: dict[Setting, int] = {}
+    diverged: set[tuple[Precision, bool]] = set()
+    for one in known:
+        if isinstance(one, Measurement) or one.kind in _BY_CHANCE:
+            continue
+        if one.kind is FailureKind.OUT_OF_MEMORY:
+            if one.config.gpu in cpus:
+                continue
+            technique, size = technique_of(one.config), one.config.micro_batch_size
+            overflowing[technique] = min(size, overflowing.get(technique, size))
+        elif one.kind is FailureKind.UNSUPPORTED:
+            techniques.add(technique_of(one.config))
+        elif one.kind is FailureKind.DIVERGED:
+            # the compiler keeps the arithmetic, so what diverges without it diverges with it
+            diverged |= {(one.config.precision, True), (one.config.precision, one.config.is_compiled)}
+        configs.add(one.config)
+    return RuledOut(
+        configs=frozenset(configs),
+        techniques=frozenset(techniques - {technique_of(one) for one in measured}),
+        overflowing=overflowing,
+        diverged=frozenset(diverged - sane),
+        measured=frozenset(measured),
+        rejected=rejected_arithmetic(known),
+    )
