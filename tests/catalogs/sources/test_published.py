@@ -1,6 +1,7 @@
 """Which provider is read from where."""
 
-from datetime import date
+import os
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,19 @@ ITEMS = (
 )
 
 
+def write_of_today(path: Path, text: str) -> None:
+    """A file whose prices are of `TODAY`, whatever the day of the test."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    stamp_s = datetime(TODAY.year, TODAY.month, TODAY.day, tzinfo=UTC).timestamp()
+    os.utime(path, (stamp_s, stamp_s))
+
+
 def folders(tmp_path: Path) -> tuple[str, str]:
     for cloud in ("aws", "datacrunch"):
-        (tmp_path / "sky" / cloud).mkdir(parents=True)
-        (tmp_path / "sky" / cloud / "vms.csv").write_text(VMS)
-    (tmp_path / "hunt").mkdir()
+        write_of_today(tmp_path / "sky" / cloud / "vms.csv", VMS)
     for provider in ("aws", "lambdalabs"):
-        (tmp_path / "hunt" / f"{provider}.csv").write_text(ITEMS)
+        write_of_today(tmp_path / "hunt" / f"{provider}.csv", ITEMS)
     return str(tmp_path / "sky"), str(tmp_path / "hunt")
 
 
