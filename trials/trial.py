@@ -40,9 +40,17 @@ class FailureKind(StrEnum):
     DIVERGED = "diverged"
     TIMED_OUT = "timed out"
     WORKER_LOST = "worker lost"
+    COMMUNICATION_FAILED = (
+        "communication failed"  # between the workers: the cluster's, not the configuration's
+    )
     WRONG_DEVICE = "wrong device"
     USER_CODE = "error in the model file"
     BUSY = "devices in use"  # by others, for longer than one was willing to wait: nothing was tried
+
+    @property
+    def is_symptom(self) -> bool:
+        """Whether it may be what one worker sees of another's failure."""
+        return self in {FailureKind.WORKER_LOST, FailureKind.COMMUNICATION_FAILED}
 
 
 class Purpose(StrEnum):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planner.estimate.setting import Setting, technique_of
 from planner.plans.numerics_check import rejected_arithmetic
-from trials.trial import FailureKind, Measurement, Outcome, Precision, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Precision, TrialConfig
 
 # Chance, not the configuration, ended these; they may be planned again.
-_BY_CHANCE = frozenset({FailureKind.WORKER_LOST, FailureKind.WRONG_DEVICE})
+_BY_CHANCE = frozenset({FailureKind.WORKER_LOST, FailureKind.COMMUNICATION_FAILED, FailureKind.WRONG_DEVICE})
+COMMUNICATION_FAILURES_MAX = 2  # of a GPU type, GPUs and nodes, before these are given up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +79,23 @@ def rule_out(outcomes: Iterable[Outcome], cpus: frozenset[str] = frozenset()) ->
         measured=frozenset(measured),
         rejected=rejected_arithmetic(known),
     )
+
+
+def given_up_shapes(outcomes: Iterable[Outcome]) -> frozenset[tuple[str, int, int]]:
+    """GPU type, workers and nodes between which communication failed twice and never worked.
+
+    It speaks of the cluster of the trials, not of what is rented: no plan is ruled out by it.
+    """
+    known = list(outcomes)
+    failed = Counter(
+        shape_of(outcome.config)
+        for outcome in known
+        if isinstance(outcome, Failure) and outcome.kind is FailureKind.COMMUNICATION_FAILED
+    )
+    worked = {shape_of(outcome.config) for outcome in known if isinstance(outcome, Measurement)}
+    return frozenset(shape for shape, count in failed.items() if count >= COMMUNICATION_FAILURES_MAX) - worked
+
+
+def shape_of(config: TrialConfig) -> tuple[str, int, int]:
+    """GPU type, workers and nodes."""
+    return config.gpu, config.gpu_count, config.node_count

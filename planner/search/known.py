@@ -13,7 +13,7 @@ from planner.cost.bill.price_run import Pricer, Terms
 from planner.estimate import Estimate, Estimator, fit
 from planner.estimate.loading import loading_variants
 from planner.estimate.lognormal import log_spread, median_of
-from planner.plans.rule_out import rule_out
+from planner.plans.rule_out import given_up_shapes, rule_out, shape_of
 from planner.search.acquisition import Candidate
 from planner.search.limits import Run
 from planner.search.market import Market, expected_trial_s
@@ -109,6 +109,7 @@ class Known:
         tried = Counter(one.config for one in outcomes)
         lost = Counter(one.config for one in outcomes if _is_by_chance(one))
         ruled_out = rule_out(outcomes)  # on CPU too: here the host is this one
+        given_up = given_up_shapes(outcomes)
         elsewhere = self.study.running_elsewhere()
         found = [
             self.candidate(one)
@@ -116,6 +117,7 @@ class Known:
             if one not in but
             and tried[one] == min(lost[one], REPEATS_OF_LOST_TRIAL)
             and one not in elsewhere
+            and shape_of(one) not in given_up
             and not ruled_out.has(one)
         ]
         return tuple(one for one in found if one is not None)

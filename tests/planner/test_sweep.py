@@ -250,6 +250,21 @@ def test_a_lost_worker_is_given_one_more_try(bench: Bench) -> None:
     assert max(bench.gpu.seen.count(one) for one in bench.gpu.seen) == 2
 
 
+def test_workers_that_cannot_communicate_cost_two_trials_and_smaller_ones_go_on(bench: Bench) -> None:
+    bench.target = replace(TARGET, deadline_s=3600.0)  # more than one GPU is worth trying
+
+    def run_trial(config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
+        outcome = bench.gpu.run_trial(config, purpose)
+        if config.gpu_count == 1:
+            return outcome
+        return make_failure(config, kind=FailureKind.COMMUNICATION_FAILED, reason="NCCL error")
+
+    bench.sweep(replace(UNLIMITED, max_trials=60)).run(run_trial)
+    wide = [config for config in bench.gpu.seen if config.gpu_count == 2]
+    assert len(wide) == len(set(wide)) == 2
+    assert sum(config.gpu_count == 1 for config in bench.gpu.seen) >= 3
+
+
 def test_out_of_memory_is_a_violated_constraint_without_an_invented_value(bench: Bench) -> None:
     bench.gpu.failures = {1: FailureKind.OUT_OF_MEMORY}
     bench.sweep().run(bench.gpu.run_trial)

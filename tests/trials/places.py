@@ -1,6 +1,7 @@
 """What runs inside fake nodes: they say which device they pretend to have."""
 
 import asyncio
+import os
 
 import ray
 
@@ -36,7 +37,8 @@ def identify(device):
 
 
 def measure(workload, config, place, settings, extras):
-    """A measurement that tells where it was taken."""
+    """A measurement that tells where it was taken, by a worker that NCCL's watchdog leaves alone."""
+    assert os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "0"
     return make_measurement(config, environment=make_environment(device_name=identify(place.device)))
 
 

@@ -8,7 +8,7 @@ import torch
 
 from tests.trials.files import on_cpu
 from trials.errors import TrialsError
-from trials.measuring.failures import Diverged, PeerFailed, Unsupported, explain
+from trials.measuring.failures import COMMUNICATION_ADVICE, Diverged, PeerFailed, Unsupported, explain
 from trials.trial import FailureKind
 
 FILE = "/somewhere/model.py"
@@ -50,9 +50,24 @@ FILE = "/somewhere/model.py"
             " [127.0.0.1]:2",
         ),
         (
-            torch.distributed.DistBackendError("NCCL error"),
-            FailureKind.WORKER_LOST,
-            "another worker of this trial failed: NCCL error",
+            torch.distributed.DistBackendError(
+                "NCCL error in: ProcessGroupNCCL.cpp:94, system error, NCCL version 2.27\nLast error: no"
+            ),
+            FailureKind.COMMUNICATION_FAILED,
+            "NCCL error in: ProcessGroupNCCL.cpp:94, system error, NCCL version 2.27; "
+            + COMMUNICATION_ADVICE,
+        ),
+        (
+            torch.distributed.DistBackendError(
+                "NCCL error: unhandled cuda error\nCuda failure 'out of memory'"
+            ),
+            FailureKind.OUT_OF_MEMORY,
+            "NCCL error: unhandled cuda error",
+        ),
+        (
+            RuntimeError("this model needs NCCL"),
+            FailureKind.UNSUPPORTED,
+            "RuntimeError: this model needs NCCL",
         ),
         (
             RuntimeError("element 0 of tensors does not require grad"),

@@ -70,3 +70,20 @@ def test_ranks_that_took_no_part_are_not_suspected():
     failure = explain(boxes=[box(2), box(3)], failed={4: told}, followers=(0,), ranks=(0, 4))
     assert failure.kind is FailureKind.OUT_OF_MEMORY
     assert failure.reason == "CUDA out of memory (rank 4 of 2)"
+
+
+def test_a_reported_out_of_memory_outweighs_peers_that_ended_without_a_word():
+    told = make_failure(CONFIG, kind=FailureKind.OUT_OF_MEMORY, reason="CUDA out of memory")
+    failure = explain(boxes=[box(0), box(1, is_finished=True)], failed={1: told}, lost={0: "actor died"})
+    assert failure.kind is FailureKind.OUT_OF_MEMORY
+    assert failure.reason == "CUDA out of memory (rank 1 of 2)"
+
+
+def test_what_a_rank_sees_of_another_is_no_cause():
+    seen = make_failure(CONFIG, kind=FailureKind.COMMUNICATION_FAILED, reason="NCCL error")
+    told = make_failure(CONFIG, kind=FailureKind.OUT_OF_MEMORY, reason="CUDA out of memory")
+    assert explain(boxes=[], failed={0: seen, 1: told}).kind is FailureKind.OUT_OF_MEMORY
+    killed = explain(boxes=[box(0, is_finished=True), box(1, kernel_kill_count=1)], failed={0: seen})
+    assert killed.reason == "the kernel killed rank 1 of 2 because the host's memory ran out"
+    alone = explain(boxes=[box(0, is_finished=True)], failed={0: seen}, followers=(1,))
+    assert alone.kind is FailureKind.COMMUNICATION_FAILED

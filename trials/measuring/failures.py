@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -18,13 +18,12 @@ OUT_OF_MEMORY_WORDS = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
 )
-PEER_WORDS = (
-    "Timed out waiting",
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "NCCL",
-    "[gloo]",
-    "gloo/",
+PEER_WORDS = ("Timed out waiting", "Connection closed by peer", "Connection reset by peer")
+# As torch's NCCL and gloo back ends begin; "NCCL" alone may stand in a model file's own words.
+COMMUNICATION_WORDS = ("NCCL error", "NCCL Error", "NCCL communicator", "ProcessGroupNCCL", "[gloo]", "gloo/")
+COMMUNICATION_ADVICE = (
+    "check that NCCL_SOCKET_IFNAME (GLOO_SOCKET_IFNAME on CPU) names a network interface that all workers"
+    " share, that no firewall stands between the nodes, and that /dev/shm has room (in Docker --shm-size)"
 )
 COMPILE_MODULES = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.utils._triton")
 
@@ -64,8 +63,11 @@ def _classify(error: BaseException, path: str) -> tuple[FailureKind, str]:
     for ours, kind in _OURS.items():
         if isinstance(error, ours):
             return kind, str(error)
-    if any(_is_peer_failure(one) for one in chain):
+    if any(_says(one, PEER_WORDS) for one in chain):
         return FailureKind.WORKER_LOST, f"another worker of this trial failed: {first_line(error)}"
+    broken = next((one for one in chain if _is_communication_failure(one)), None)
+    if broken is not None:
+        return FailureKind.COMMUNICATION_FAILED, f"{first_line(broken)}; {COMMUNICATION_ADVICE}"
     if isinstance(error, SystemExit):
         return FailureKind.USER_CODE, f"{path}: the model file called sys.exit({error.code!r})"
     if any(type(one).__module__.startswith(COMPILE_MODULES) for one in chain):
@@ -85,13 +87,15 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY_WORDS)
+    return _says(error, OUT_OF_MEMORY_WORDS)
 
 
-def _is_peer_failure(error: BaseException) -> bool:
-    if isinstance(error, torch.distributed.DistError):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in PEER_WORDS)
+def _is_communication_failure(error: BaseException) -> bool:
+    return isinstance(error, torch.distributed.DistError) or _says(error, COMMUNICATION_WORDS)
+
+
+def _says(error: BaseException, words: Sequence[str]) -> bool:
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

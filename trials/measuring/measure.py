@@ -45,6 +45,7 @@ _TELLING = (
     FailureKind.UNSUPPORTED,
     FailureKind.WRONG_DEVICE,
     FailureKind.TIMED_OUT,
+    FailureKind.COMMUNICATION_FAILED,
     FailureKind.WORKER_LOST,
     FailureKind.BUSY,
 )

@@ -30,6 +30,10 @@ TRAIN_ENVIRONMENT = {
     "RAY_TRAIN_ENABLE_STATE_ACTOR_RECONCILIATION": "0",
     "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": "120",
 }
+# Read by torch in the workers. With Ray Train's choice for the first, 1, NCCL's watchdog ends every rank
+# whose peer has left, before the peer's reason is known; _abort_process_group asks for 0. A CUDA error is
+# raised in the rank's own next call, which reports it: the watchdog need not end the process for it.
+_NCCL_ENVIRONMENT = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0", "TORCH_NCCL_RETHROW_CUDA_ERRORS": "0"}
 PROCESS_GROUP_START_S = 120
 _NODE_LABEL = "ray.io/node-id"
 
@@ -183,6 +187,11 @@ class Host:
         return self._fit.result() or "its workers went home"
 
 
+def worker_environment(plan: GroupPlan) -> dict[str, str]:
+    """Environment variables of each worker's process, beside those of its node."""
+    return {**_NCCL_ENVIRONMENT, "OMP_NUM_THREADS": str(plan.cores_per_node)}
+
+
 def run_fit(plan: GroupPlan, host: Any) -> str:
     """Start the workers and return when they have all ended: ``""``, or what went wrong."""
     from ray.train.torch import TorchConfig, TorchTrainer  # imports torch: in the actor only
@@ -212,7 +221,7 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
                 # whoever starts or awaits the group keeps the time.
                 failure_config=FailureConfig(max_failures=-1, controller_failure_limit=1),
                 callbacks=[LossWatcher(host)],
-                worker_runtime_env={"env_vars": {"OMP_NUM_THREADS": str(plan.cores_per_node)}},
+                worker_runtime_env={"env_vars": worker_environment(plan)},
             ),
         )
         trainer.fit()

@@ -25,6 +25,9 @@ def explain_loss(
 ) -> Failure:
     """The failure of a trial whose workers did not all answer. ``trial_s`` is left to whoever timed it.
 
+    A cause that a rank reported of itself comes first: the others, silent or not, may have ended of it. Then
+    what the silent ones left; then what ranks saw of others.
+
     Args:
         config: the trial's.
         ranks: of the group's workers, those that take part in it.
@@ -37,8 +40,10 @@ def explain_loss(
     finished = {box.rank for box in boxes if box.is_finished}
     suspects = set(ranks) - failed.keys() - set(followers) - finished
     mine = [box for box in boxes if box.rank in suspects]
-    if not suspects and failed:
-        rank, failure = next(iter(failed.items()))
+    causes = {rank: failure for rank, failure in failed.items() if not failure.kind.is_symptom}
+    told = causes or ({} if suspects else failed)
+    if told:
+        rank, failure = next(iter(told.items()))
         return replace(failure, reason=f"{failure.reason} (rank {rank} of {len(ranks)})", trial_s=0.0)
     kind, reason = _reason(mine, suspects, len(ranks), limit_s, lost)
     return Failure(config=config, kind=kind, reason=reason, trial_s=0.0, detail=_detail(boxes, failed, lost))
