@@ -4,8 +4,8 @@
 
 *Launch* is the part of the passes that no smaller batch avoids; *2x* the speed with a device twice as fast.
 Each model file is measured in a warm group by the real thing; its step is split, classified by
-`planner.estimate.bound`, and printed. For the case that waits for its data the speed promised for loader
-workers is held against a trial with them.
+`planner.estimate.time.bottleneck`, and printed. For the case that waits for its data the speed promised for
+loader workers is held against a trial with them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from catalogs.gpus import Gpu, load_gpus
-from planner.estimate.bound import Binding, Bound, binding_of
+from planner.estimate.time.bottleneck import Bottleneck, BottleneckKind, bottleneck_of
 from planner.fleet import fleet_of
 from trials.check import check
 from trials.cluster.attach import attach
@@ -48,7 +48,7 @@ class Case:
 
     name: str
     text: str
-    bound: Bound
+    bound: BottleneckKind
     size: int
     workers: int = 1
 
@@ -65,7 +65,7 @@ class Samples(torch.utils.data.Dataset):
 def dataset(): return Samples()
 def model(): return nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
 """,
-        bound=Bound.INPUT,
+        bound=BottleneckKind.INPUT,
         size=16,
     ),
     Case(
@@ -82,7 +82,7 @@ class Deep(nn.Module):
 def batch(size): return torch.full((size, 8), 0.1)
 def model(): return Deep()
 """,
-        bound=Bound.LAUNCH,
+        bound=BottleneckKind.LAUNCH,
         size=16,
     ),
     Case(
@@ -91,7 +91,7 @@ def model(): return Deep()
 def batch(size): return torch.full((size, 2048), 0.01)
 def model(): return nn.Sequential(*(nn.Linear(2048, 2048, bias=False) for _ in range(8)))
 """,
-        bound=Bound.COMMUNICATION,
+        bound=BottleneckKind.COMMUNICATION,
         size=4,
         workers=2,
     ),
@@ -101,7 +101,7 @@ def model(): return nn.Sequential(*(nn.Linear(2048, 2048, bias=False) for _ in r
 def batch(size): return torch.full((size, 1024), 0.01)
 def model(): return nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(4)))
 """,
-        bound=Bound.COMPUTE,
+        bound=BottleneckKind.COMPUTE,
         size=256,
     ),
     Case(
@@ -118,7 +118,7 @@ class Wave(nn.Module):
 def batch(size): return torch.full((size, 1 << 16), 0.1)
 def model(): return Wave()
 """,
-        bound=Bound.MEMORY,
+        bound=BottleneckKind.MEMORY,
         size=16,
     ),
 )
@@ -142,7 +142,7 @@ def measured(case: Case, folder: Path, group: DeviceGroup, gpu: Gpu) -> bool:
         outcome = run(config)
         if not isinstance(outcome, Measurement):
             sys.exit(f"{case.name}: {outcome.reason}\n{outcome.detail}")
-        binding = binding_of(outcome, check(workload), gpu)
+        binding = bottleneck_of(outcome, check(workload), gpu)
         assert binding is not None
         is_right = binding.bound is case.bound
         print(line(case.name, binding) + ("" if is_right else " (WRONG)"), flush=True)
@@ -156,7 +156,7 @@ def measured(case: Case, folder: Path, group: DeviceGroup, gpu: Gpu) -> bool:
     return is_right
 
 
-def line(name: str, binding: Binding) -> str:
+def line(name: str, binding: Bottleneck) -> str:
     """Shares of the step, what binds it and what a device twice as fast would give."""
     phases = binding.phases
     parts = (

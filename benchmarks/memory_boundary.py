@@ -16,7 +16,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from planner.estimate.boundary import PROBES_MAX, least_base_bytes, next_probe, passes_peak_bytes, reach
+from planner.estimate.memory.boundary import (
+    PROBES_MAX,
+    least_base_bytes,
+    next_probe,
+    passes_peak_bytes,
+    reach,
+)
 from trials.measuring.measure import Place, measure
 from trials.measuring.settings import MeasureSettings, settings_for
 from trials.model_file.source import hash_workload

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.estimate.scores import default_data
 from benchmarks.recording import Recording, load
 from catalogs.gpus import Gpu, load_gpus
-from planner.estimate.peak_fraction import micro_batch_flops, peak_fraction
+from planner.estimate.time.peak_fraction import micro_batch_flops, peak_fraction
 from trials.trial import Measurement, Precision
 
 FOLDER = Path(__file__).parent / "recordings"

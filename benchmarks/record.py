@@ -24,8 +24,8 @@ from pathlib import Path
 from benchmarks.grid import next_config, seen_of
 from benchmarks.recording import SCHEMA_VERSION, Recording, load, save
 from catalogs.gpus import DeviceKind, Gpu, cpu_class, load_gpus, match_device
-from planner.estimate.peak_fraction import peak_fraction
 from planner.estimate.setting import technique_of
+from planner.estimate.time.peak_fraction import peak_fraction
 from planner.plans.space import Knobs, configs_for
 from planner.target import TargetFlags, resolve_target
 from trials.cluster.identity import device_name

@@ -2,8 +2,8 @@
 
 Three ways to set it. Within: from the scores of the same data set's other workloads, as for a user whose
 earlier studies ran on these machines. Pooled: from the other data sets only, each weighing the same, which is
-what the product ships (planner/estimate/spreads.json holds the quantiles of all of them). A data set passes
-when the exact 95% confidence interval of its coverage contains 90%.
+what the product ships (planner/estimate/interval/spreads.json holds the quantiles of all of them). A data set
+passes when the exact 95% confidence interval of its coverage contains 90%.
 
     python benchmarks/estimate/coverage.py [DATA]
 """
@@ -26,7 +26,7 @@ from benchmarks.estimate.scores import (
     leave_one_group_out,
 )
 from catalogs.gpus import load_gpus
-from planner.estimate.interval import weighted_quantile
+from planner.estimate.interval.conformal import weighted_quantile
 
 Sets = dict[str, list[Row]]
 

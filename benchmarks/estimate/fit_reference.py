@@ -1,4 +1,4 @@
-"""Writes planner/estimate/reference.json: which share of a chip's peak figures kernels reach.
+"""Writes planner/estimate/time/reference.json: which share of a chip's peak figures kernels reach.
 
 Fitted here, to NeuSight's operator times in fp32 (neusight/operators: five chips, P4 to A100-40) and to
 nothing else: the rate of large matrix products on each chip, the rate of elementwise kernels, the time to
@@ -24,12 +24,12 @@ import pandas as pd
 
 from benchmarks.estimate.scores import data_directory
 from catalogs.gpus import Gpu, load_gpus
-from planner.estimate.chips import Chip, chip
-from planner.estimate.operations import Vector, matmul_s
-from planner.estimate.reference import parse_reference
+from planner.estimate.time.chips import Chip, chip
+from planner.estimate.time.operations import Vector, matmul_s
+from planner.estimate.time.reference import parse_reference
 from trials.trial import Precision
 
-TARGET = Path(__file__).resolve().parents[2] / "planner" / "estimate" / "reference.json"
+TARGET = Path(__file__).resolve().parents[2] / "planner" / "estimate" / "time" / "reference.json"
 CHIPS = {
     "P4-8GB": "Tesla_P4",
     "P100-PCIE-16GB": "Tesla_P100-PCIE-16GB",

@@ -1,4 +1,4 @@
-"""Writes planner/estimate/spreads.json: how much wider than its own spread an interval must be.
+"""Writes planner/estimate/interval/spreads.json: how much wider than its own spread an interval must be.
 
 The score of a prediction is |log(measured / predicted)| over the spread that the estimator gave it. Each data
 set weighs the same, whatever its number of rows; the file has the quantiles of the scores by what the
@@ -19,9 +19,9 @@ from benchmarks.estimate import lines, llm_foundry_h100, neusight, transfer
 from benchmarks.estimate.recorded import chips
 from benchmarks.estimate.scores import Row, data_directory
 from catalogs.gpus import load_gpus
-from planner.estimate.interval import Ground, spreads, weighted_quantile
+from planner.estimate.interval.conformal import Ground, spreads, weighted_quantile
 
-TARGET = Path(__file__).resolve().parents[2] / "planner" / "estimate" / "spreads.json"
+TARGET = Path(__file__).resolve().parents[2] / "planner" / "estimate" / "interval" / "spreads.json"
 PROBABILITIES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.975)
 CONFIDENCE = 0.9  # of the intervals that the benchmarks ask for
 

@@ -17,10 +17,10 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.estimate.scores import Row, data_directory, exact_interval, leave_one_group_out, summary
-from planner.estimate.collectives import Transport
-from planner.estimate.layout import Layout, TransformerShape
-from planner.estimate.memory import UPPER_FRACTION, MemoryBreakdown
-from planner.estimate.stage_memory import MegatronState, megatron_memory
+from planner.estimate.memory.breakdown import UPPER_FRACTION, MemoryBreakdown
+from planner.estimate.memory.stage_memory import MegatronState, megatron_memory
+from planner.estimate.scaling.collectives import Transport
+from planner.estimate.scaling.layout import Layout, TransformerShape
 
 SHAPES = {  # from the models' configurations on Hugging Face
     "OPT-350": TransformerShape(

@@ -1,9 +1,10 @@
 """NeuSight's 80 NVIDIA rows: fp32 latency of six transformers on eight GPUs, from their traces alone.
 
 Data: neusight/e2e_measured_vs_predicted.csv (Lee et al., ASPLOS 2025), the unfused rows of one GPU. The
-traces are of the same models (neusight_models.py); the rates are those of planner/estimate/reference.json,
-fitted to the operators of P4, P100, T4, V100 and A100-40, so that L4, A100-80 and H100 are unseen, and no
-end-to-end time is used. Second table: the same with one GPU measured, for every other GPU.
+traces are of the same models (neusight_models.py); the rates are those of
+planner/estimate/time/reference.json, fitted to the operators of P4, P100, T4, V100 and A100-40, so that L4,
+A100-80 and H100 are unseen, and no end-to-end time is used. Second table: the same with one GPU measured, for
+every other GPU.
 
     python benchmarks/estimate/neusight.py [DATA]
 
@@ -24,8 +25,8 @@ from benchmarks.estimate.recorded import config_of, measurement_of, profile_of
 from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, row_of, summary
 from catalogs.gpus import Gpu, load_gpus
 from planner.estimate import Hardware, fit
-from planner.estimate.chips import chip
-from planner.estimate.operations import roofline_s, work_of
+from planner.estimate.time.chips import chip
+from planner.estimate.time.operations import roofline_s, work_of
 from trials.profile import Trace, WorkloadProfile
 from trials.trial import Precision
 

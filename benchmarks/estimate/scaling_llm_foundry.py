@@ -17,10 +17,10 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out, mape, worst_factor
-from planner.estimate.collectives import Fabric, Group, Transport, channel_of
-from planner.estimate.overlap import WorkerStep
-from planner.estimate.scaling import ScalingModel, fit_scaling
-from planner.estimate.traffic import fsdp2_traffic
+from planner.estimate.scaling.collectives import Fabric, Group, Transport, channel_of
+from planner.estimate.scaling.overlap import WorkerStep
+from planner.estimate.scaling.scaling_model import ScalingModel, fit_scaling
+from planner.estimate.scaling.traffic import fsdp2_traffic
 from trials.trial import Parallelism
 
 LAYERS = {  # scripts/train/yamls/pretrain/mpt-*.yaml

@@ -23,10 +23,10 @@ from benchmarks.estimate.scores import (
     mape,
     worst_factor,
 )
-from planner.estimate.collectives import Fabric, Group, Transport, channel_of
-from planner.estimate.overlap import WorkerStep
-from planner.estimate.scaling import SCORE_QUANTILES, ScalingModel, ScalingPoint, fit_scaling
-from planner.estimate.traffic import Traffic, ddp_traffic
+from planner.estimate.scaling.collectives import Fabric, Group, Transport, channel_of
+from planner.estimate.scaling.overlap import WorkerStep
+from planner.estimate.scaling.scaling_model import SCORE_QUANTILES, ScalingModel, ScalingPoint, fit_scaling
+from planner.estimate.scaling.traffic import Traffic, ddp_traffic
 from trials.trial import Parallelism
 
 LINKS = {Transport.PCIE: 15.75e9, Transport.TCP: 50e9 / 8}  # T4 data sheet; g4dn.12xlarge: 50 Gbit/s

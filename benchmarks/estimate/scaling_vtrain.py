@@ -1,10 +1,10 @@
 """Megatron-DeepSpeed on 2 to 8 A100 by tensor, pipeline and data parallelism, from a random 10% of layouts.
 
 Data: VIA-Research/vTrain (vtrain/ground_truth_single.csv), 1,440 layouts. 144 rows drawn at random calibrate
-the constants of `planner.estimate.pipeline` and the offsets of the layer shapes among them; the other 1,296
-are predicted. The draw is repeated; nothing of the predicted rows is used. The width of the
-intervals is the geometric mean of two: what the model's own uncertainty says, and the conformal quantile of
-24-fold cross-validation within the 144 (144 points alone leave that quantile uncertain by a tenth).
+the constants of `planner.estimate.scaling.pipeline` and the offsets of the layer shapes among them; the other
+1,296 are predicted. The draw is repeated; nothing of the predicted rows is used. The width of the intervals
+is the geometric mean of two: what the model's own uncertainty says, and the conformal quantile of 24-fold
+cross-validation within the 144 (144 points alone leave that quantile uncertain by a tenth).
 
 Baselines: constant FLOP/s and bubble 52.7%, random forest on the same 10% 22.3%, vTrain's simulator with an
 operator profile 8.4%.
@@ -28,9 +28,9 @@ from benchmarks.estimate.scores import (
     summary,
     worst_factor,
 )
-from planner.estimate.collectives import Fabric, Transport, channel_of
-from planner.estimate.layout import Layout, TransformerShape
-from planner.estimate.pipeline import LayoutModel, LayoutPoint, Machine, fit_layouts, step_s
+from planner.estimate.scaling.collectives import Fabric, Transport, channel_of
+from planner.estimate.scaling.layout import Layout, TransformerShape
+from planner.estimate.scaling.pipeline import LayoutModel, LayoutPoint, MegatronMachine, fit_layouts, step_s
 
 DRAWS = 5
 SHARE = 0.1
@@ -40,10 +40,10 @@ VOCABULARY = 51_200  # Megatron pads GPT-2's 50,257
 COLUMNS = ["gpus", "batch", "micro", "hidden", "heads", "layers", "sequence", "tensor", "data", "pipe", "ms"]
 
 
-def machine() -> Machine:
+def machine() -> MegatronMachine:
     """A100-SXM4-40GB: 312 TFLOP/s in half precision, 1,555 GB/s, NVLink of 300 GB/s one way."""
     intra, inter = channel_of(Transport.NVLINK, 300e9), channel_of(Transport.RDMA, 50e9)
-    return Machine(flop_per_s=312e12, bytes_per_s=1555e9, fabric=Fabric(intra=intra, inter=inter))
+    return MegatronMachine(flop_per_s=312e12, bytes_per_s=1555e9, fabric=Fabric(intra=intra, inter=inter))
 
 
 def points(data: Path) -> list[LayoutPoint]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.estimate import Estimate
-from planner.estimate.lognormal import mean_of, sigmas
+from planner.estimate.interval.lognormal import mean_of, sigmas
 
 CONFIDENCE = 0.9
 

@@ -33,9 +33,9 @@ from benchmarks.estimate.scores import (
 from benchmarks.estimate.single_gpu_times import Recording, recordings
 from catalogs.gpus import Gpu
 from planner.estimate import Hardware, fit
-from planner.estimate.chips import peak_flop_per_s
-from planner.estimate.neighbours import Peer, witnesses_of
-from planner.estimate.peers import Witnesses
+from planner.estimate.other_workloads import OtherWorkload, cross_workload_ratios
+from planner.estimate.time.chips import peak_flop_per_s
+from planner.estimate.transfer.cross_workload import CrossWorkloadRatios
 from planner.plans.plan import HOST_BOUND_FRACTION
 from trials.trial import Measurement
 
@@ -71,15 +71,15 @@ def predictions(rows: Iterable[Recording], gpus: Mapping[str, Gpu], *, has_peers
         for is_training in (True, False):
             named = {name: all_ for name, all_ in by_workload.items() if all_[0].is_training is is_training}
             peers = {
-                name: Peer(
+                name: OtherWorkload(
                     measurements=[_measurement(one) for one in all_], tensor_count=all_[0].tensor_count
                 )
                 for name, all_ in named.items()
             }
-            witnesses = witnesses_of(peers, gpus, is_training=is_training) if has_peers else {}
+            cross_workload = cross_workload_ratios(peers, gpus, is_training=is_training) if has_peers else {}
             for name, all_ in named.items():
                 for known in _grouped(all_, lambda one: one.gpu).values():
-                    found.extend(_from_one_gpu(name, known, all_, gpus, witnesses))
+                    found.extend(_from_one_gpu(name, known, all_, gpus, cross_workload))
         assert dataset
     return found
 
@@ -89,13 +89,13 @@ def _from_one_gpu(
     known: list[Recording],
     all_: list[Recording],
     gpus: Mapping[str, Gpu],
-    witnesses: Mapping[tuple[str, str], Witnesses],
+    cross_workload: Mapping[tuple[str, str], CrossWorkloadRatios],
 ) -> list[Prediction]:
     source = {one.key: one for one in known}
     estimator = fit(
         [_measurement(one) for one in known],
         gpus=gpus,
-        witnesses=witnesses,
+        cross_workload=cross_workload,
         name=name,
         is_training=known[0].is_training,
         tensor_count=known[0].tensor_count,

@@ -27,7 +27,7 @@ from benchmarks.estimate.scores import data_directory, median_of
 from benchmarks.estimate.single_gpu_times import SAMPLES_PER_EPOCH
 from catalogs.gpus import Gpu
 from planner.estimate import Estimate, Hardware, fit
-from planner.estimate.chips import peak_flop_per_s
+from planner.estimate.time.chips import peak_flop_per_s
 from trials.trial import Precision
 
 NAMES = {

@@ -16,7 +16,7 @@ from benchmarks.estimate.mpt import mpt_trace
 from benchmarks.estimate.recorded import profile_of
 from benchmarks.estimate.scaling_llm_foundry import GPUS_PER_NODE, LINKS, step_s_of
 from benchmarks.search.grid import Grid, Point
-from planner.estimate.collectives import Transport
+from planner.estimate.scaling.collectives import Transport
 from trials.profile import WorkloadProfile
 from trials.trial import Parallelism, Precision, TrialConfig
 

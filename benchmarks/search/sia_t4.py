@@ -13,7 +13,7 @@ import pandas as pd
 from benchmarks.estimate.recorded import profile_of
 from benchmarks.estimate.scaling_sia_t4 import LINKS, PARAMETERS
 from benchmarks.search.grid import Grid, Point
-from planner.estimate.collectives import Transport
+from planner.estimate.scaling.collectives import Transport
 from trials.trial import Parallelism, Precision, TrialConfig
 
 GPU = "T4-16GB"

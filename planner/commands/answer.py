@@ -13,10 +13,10 @@ from typing import Any
 import planner
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit
-from planner.estimate.bound import Binding, binding_of
-from planner.estimate.neighbours import Peer, witnesses_of
-from planner.estimate.peak_fraction import peak_fraction
-from planner.estimate.probe import slow_links
+from planner.estimate.other_workloads import OtherWorkload, cross_workload_ratios
+from planner.estimate.scaling.probe import slow_links
+from planner.estimate.time.bottleneck import Bottleneck, bottleneck_of
+from planner.estimate.time.peak_fraction import peak_fraction
 from planner.exits import Exit
 from planner.given import Output
 from planner.plans.batch_size import choose_batch_size
@@ -58,14 +58,14 @@ def _has_length(flags: TargetFlags) -> bool:
     return any(one is not None for one in (flags.samples, flags.epochs, flags.tokens))
 
 
-def estimator_of(study: SavedStudy, prices: Prices, peers: Mapping[str, Peer]) -> Estimator:
+def estimator_of(study: SavedStudy, prices: Prices, peers: Mapping[str, OtherWorkload]) -> Estimator:
     """Fitted to all that the study holds, corrected by other studies."""
     return fit(
         [one.outcome for one in study.trials()],
         gpus=prices.gpus,
         profile=study.profile,
         confidence=prices.confidence,
-        witnesses=witnesses_of(peers, prices.gpus),
+        cross_workload=cross_workload_ratios(peers, prices.gpus),
     )
 
 
@@ -129,7 +129,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
     )
 
 
-def corrections(peers: Mapping[str, Peer]) -> tuple[str, ...]:
+def corrections(peers: Mapping[str, OtherWorkload]) -> tuple[str, ...]:
     """Which studies correct the estimates, in words; nothing where there are none."""
     if not peers:
         return ()
@@ -141,14 +141,14 @@ def corrections(peers: Mapping[str, Peer]) -> tuple[str, ...]:
 
 def _binding(
     outcomes: Sequence[Outcome], answer: Recommendation, profile: WorkloadProfile, prices: Prices
-) -> Binding | None:
+) -> Bottleneck | None:
     """Of the winner's configuration where it was measured, else of the fastest that was."""
     split = [one for one in outcomes if isinstance(one, Measurement) and one.phases is not None]
     if not split:
         return None
     config = answer.winner.config if answer.winner is not None else None
     shown = max(split, key=lambda one: (one.config == config, one.throughput_per_s))
-    return binding_of(shown, profile, prices.gpus.get(shown.config.gpu))
+    return bottleneck_of(shown, profile, prices.gpus.get(shown.config.gpu))
 
 
 def knobs_of(trials: Sequence[SavedTrial]) -> Knobs:

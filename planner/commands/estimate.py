@@ -36,7 +36,7 @@ TABLE_WIDTH = 140  # pipes have no width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class EstimateInputs:
     """What the estimates start from."""
 
     estimator: Estimator
@@ -49,7 +49,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class EstimateRow:
     """One configuration and what is expected of it."""
 
     config: TrialConfig
@@ -75,12 +75,12 @@ def run(
     return Exit.PLAN if any(one.is_fitting for one in rows) else Exit.NOTHING_FITS
 
 
-def _known(study_or_model: str, flags: TargetFlags, prices: Prices, output: Output) -> Known:
+def _known(study_or_model: str, flags: TargetFlags, prices: Prices, output: Output) -> EstimateInputs:
     """From a model file by its trace alone, or from what a study measured."""
     if not study_or_model.endswith(".py"):
         study = read_study(output.storage or default_storage_url(), study_or_model)
         trials, peers = study.trials(), read_peers(study)
-        return Known(
+        return EstimateInputs(
             estimator=estimator_of(study, prices, peers),
             profile=study.profile,
             target=retargeted(study.target, flags, study.profile, study.workload.path),
@@ -91,7 +91,7 @@ def _known(study_or_model: str, flags: TargetFlags, prices: Prices, output: Outp
         )
     print(f"tracing {study_or_model} on CPU", file=sys.stderr)
     profile = check(hash_workload(Path(study_or_model)))
-    return Known(
+    return EstimateInputs(
         estimator=fit([], gpus=prices.gpus, profile=profile, confidence=prices.confidence),
         profile=profile,
         target=resolve_target(flags, profile, study_or_model),
@@ -116,7 +116,7 @@ def _hardware(chip: Gpu, gpu_count: int, prices: Prices) -> tuple[Hardware, int,
     return hardware_of(offer, chip, node_count), node_count, offer
 
 
-def _rows(known: Known, hardware: Hardware, gpu_count: int, node_count: int) -> list[Row]:
+def _rows(known: EstimateInputs, hardware: Hardware, gpu_count: int, node_count: int) -> list[EstimateRow]:
     """Every configuration that something can be said of; those that fit first, the fastest first."""
     configs = configs_for(known.target, hardware.gpu, gpu_count, node_count, known.profile, known.knobs)
     if not configs:
@@ -133,7 +133,9 @@ def _rows(known: Known, hardware: Hardware, gpu_count: int, node_count: int) -> 
         if step is not None and peak is not None:
             memory_bytes = worker_memory_bytes(hardware.gpu, node_memory_bytes, config)
             is_fitting = peak.high <= USABLE_MEMORY_FRACTION * memory_bytes
-            rows.append(Row(config=config, step_time_s=step, peak_memory_bytes=peak, is_fitting=is_fitting))
+            rows.append(
+                EstimateRow(config=config, step_time_s=step, peak_memory_bytes=peak, is_fitting=is_fitting)
+            )
     if not rows:
         raise PlannerError(
             f"nothing can be said of {hardware.gpu.name}: "
@@ -142,7 +144,7 @@ def _rows(known: Known, hardware: Hardware, gpu_count: int, node_count: int) -> 
     return sorted(rows, key=lambda row: (not row.is_fitting, row.step_time_s.expected))
 
 
-def _cautions(known: Known, chip: Gpu, rows: list[Row]) -> list[str]:
+def _cautions(known: EstimateInputs, chip: Gpu, rows: list[EstimateRow]) -> list[str]:
     cautions = []
     if not known.is_measured:
         cautions.append(
@@ -155,7 +157,7 @@ def _cautions(known: Known, chip: Gpu, rows: list[Row]) -> list[str]:
     return cautions
 
 
-def _table(known: Known, rows: list[Row], offer: Offer | None, prices: Prices) -> Table:
+def _table(known: EstimateInputs, rows: list[EstimateRow], offer: Offer | None, prices: Prices) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("micro batch", "accum.", "technique"):
         table.add_column(name, justify="left" if name == "technique" else "right", no_wrap=True)
@@ -188,7 +190,7 @@ def _table(known: Known, rows: list[Row], offer: Offer | None, prices: Prices) -
     return table
 
 
-def _pricer(known: Known, prices: Prices) -> Pricer:
+def _pricer(known: EstimateInputs, prices: Prices) -> Pricer:
     terms = Terms(
         target=known.target,
         profile=known.profile,

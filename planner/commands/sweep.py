@@ -14,7 +14,7 @@ from planner.commands.available_devices import AvailableDevices, find_devices
 from planner.commands.cluster_watcher import ClusterWatcher
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
-from planner.estimate.neighbours import witnesses_of
+from planner.estimate.other_workloads import cross_workload_ratios
 from planner.exits import Exit
 from planner.given import Output, Pricing, SweepFlags
 from planner.live import Watch, announce, say
@@ -171,7 +171,7 @@ def _search(
         usd_per_hour=here.usd_per_hour,
         confidence=prices.confidence,
         stated=prices.stated,
-        witnesses=witnesses_of(read_peers(study), prices.gpus),
+        cross_workload=cross_workload_ratios(read_peers(study), prices.gpus),
     )
     search = Search(Known(study, here.configs, market, profile), extras)
     lost = search.settle()

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from catalogs.gpus import Gpu
-from planner.estimate.capacity import Capacity, fit_capacity
-from planner.estimate.compute import Compute, fit_compute, traced_optimizer_s
-from planner.estimate.interval import Ground, half_width, multiplier
-from planner.estimate.line import Line
-from planner.estimate.loading import otherwise_loaded, simpler_loadings
-from planner.estimate.lognormal import mean_of, sigmas
-from planner.estimate.measured import sources_of
-from planner.estimate.peers import Witnesses
+from planner.estimate.interval.conformal import Ground, half_width, multiplier
+from planner.estimate.interval.lognormal import mean_of, sigmas
+from planner.estimate.memory.peak_memory import PeakMemory, fit_peak_memory
 from planner.estimate.setting import Setting, setting_of, vcpus_used
-from planner.estimate.traced import traced_steps
+from planner.estimate.time.line import StepTimeLine
+from planner.estimate.time.loading import otherwise_loaded, simpler_loadings
+from planner.estimate.time.measured import measured_settings
+from planner.estimate.time.traced import traced_steps
+from planner.estimate.transfer.compute import Compute, fit_compute, traced_optimizer_s
+from planner.estimate.transfer.cross_workload import CrossWorkloadRatios
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.estimate.workers import Workers, fit_workers, probes_by_gpu, reduce_to_one, scaling_multiplier
 from trials.profile import WorkloadProfile
@@ -40,7 +40,7 @@ def fit(
     gpus: Mapping[str, Gpu],
     profile: WorkloadProfile | None = None,
     confidence: float = 0.9,
-    witnesses: Mapping[tuple[str, str], Witnesses] | None = None,
+    cross_workload: Mapping[tuple[str, str], CrossWorkloadRatios] | None = None,
     name: str = "",
     is_training: bool = True,
     tensor_count: int = 1,
@@ -53,9 +53,9 @@ def fit(
         gpus: catalog by name.
         profile: what `planner check` found; its traces carry estimates where nothing was measured.
         confidence: that the truth lies in an estimate's interval.
-        witnesses: other workloads that were measured on two chips (`witnesses_of`); what they say corrects
+        cross_workload: other workloads measured on two chips (`cross_workload_ratios`), which correct
             the way from one chip to the other.
-        name: of this workload, should it be among the witnesses.
+        name: of this workload, should it be among those.
         is_training: False where a step is one forward pass (recordings of inference).
         tensor_count: ranks of one node that share each matrix, where every worker measured and asked for is
             such a rank; the trace, which is of a whole model, then says nothing.
@@ -65,11 +65,11 @@ def fit(
     traced = traced_steps(profile.traces) if profile is not None and tensor_count == 1 else {}
     # lines are of steps whose data is loaded as the file has it; other ways stand for themselves
     plain = [one for one in measurements if one.config.loading == Loading()]
-    sources = sources_of(plain, gpus, partial(traced_optimizer_s, traced))
+    sources = measured_settings(plain, gpus, partial(traced_optimizer_s, traced))
     probes = probes_by_gpu(measurements)
     starts = reduce_to_one(sources, profile, probes)
     compute = fit_compute(
-        starts, traced, witnesses, name=name, is_training=is_training, tensor_count=tensor_count
+        starts, traced, cross_workload, name=name, is_training=is_training, tensor_count=tensor_count
     )
     known = [one for one in measurements if one.config.gpu in gpus]
     by_setting: dict[Setting, list[Measurement]] = {}
@@ -81,7 +81,7 @@ def fit(
         lines={one.setting: one.line for one in sources},
         compute=compute,
         workers=fit_workers(sources, compute, profile, probes),
-        capacity=fit_capacity(by_setting, profile, failures),
+        capacity=fit_peak_memory(by_setting, profile, failures),
         confidence=confidence,
     )
 
@@ -91,10 +91,10 @@ class Estimator:
     """Step time, throughput and peak memory of one workload; made by `fit`."""
 
     exact: Mapping[tuple[Setting, TrialConfig], Measurement]
-    lines: Mapping[Setting, Line]
+    lines: Mapping[Setting, StepTimeLine]
     compute: Compute
     workers: Workers
-    capacity: Capacity
+    capacity: PeakMemory
     confidence: float
     _times: dict[tuple[TrialConfig, Hardware], Estimate | None] = field(
         default_factory=dict, repr=False, compare=False
@@ -157,7 +157,7 @@ class Estimator:
             middle_s = line.step_time_s(config.micro_batch_size, config.accumulation)
             is_near = line.distance(config.micro_batch_size) <= NEAR_LOG_DISTANCE
             return self._around(middle_s, half, half, Basis.INTERPOLATED if is_near else Basis.PREDICTED)
-        alone = self.compute.alone(config, hardware)
+        alone = self.compute.step(config, hardware)
         if alone is None:
             return None
         together = self.workers.step(alone, config, hardware)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from catalogs.gpus import DeviceKind, Gpu
+from catalogs.gpus import DeviceKind, Gpu, Link
+from planner.estimate.values import Hardware
 from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+
+_MEASURED_NETWORK_BYTES_PER_S = 50e9
+"""Between measured nodes with NVLink, which are sold with 400 Gbit/s or more; nobody measured it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +58,13 @@ def vcpus_used(measurement: Measurement) -> int:
 
 def _workers_per_node(config: TrialConfig) -> int:
     return max(1, config.gpu_count // config.node_count)
+
+
+def hardware_measured(gpu: Gpu, vcpus: int | None) -> Hardware:
+    """What a trial ran on: the chip with its own link, and the host's cores."""
+    return Hardware(
+        gpu=gpu,
+        link=gpu.link,
+        vcpus=vcpus,
+        network_bytes_per_s=_MEASURED_NETWORK_BYTES_PER_S if gpu.link is Link.NVLINK else None,
+    )

@@ -9,16 +9,16 @@ from functools import cache
 
 import numpy as np
 
-from planner.estimate.chips import chip_of
-from planner.estimate.collectives import Fabric, Group, fabric_of
-from planner.estimate.compute import Compute
-from planner.estimate.measured import Source
-from planner.estimate.overlap import WorkerStep
-from planner.estimate.probe import CollectiveProbe, probes_of
-from planner.estimate.scaling import SCORE_QUANTILES, ScalingModel, ScalingPoint, fit_scaling
-from planner.estimate.traffic import Traffic, ddp_traffic, fsdp2_traffic
+from planner.estimate.scaling.collectives import Fabric, Group, fabric_of
+from planner.estimate.scaling.overlap import WorkerStep
+from planner.estimate.scaling.probe import CollectiveProbe, probes_of
+from planner.estimate.scaling.scaling_model import SCORE_QUANTILES, ScalingModel, ScalingPoint, fit_scaling
+from planner.estimate.scaling.traffic import Traffic, ddp_traffic, fsdp2_traffic
+from planner.estimate.time.chips import chip_of
+from planner.estimate.time.measured import MeasuredSetting
+from planner.estimate.transfer.compute import Compute
+from planner.estimate.transfer.transfer_path import Anchor, SingleWorkerStep
 from planner.estimate.values import Hardware
-from planner.estimate.ways import Alone, Start
 from trials.profile import WorkloadProfile
 from trials.trial import Measurement, Parallelism, TrialConfig
 
@@ -51,7 +51,7 @@ class Workers:
         default_factory=dict, repr=False, compare=False
     )
 
-    def step(self, alone: Alone, config: TrialConfig, hardware: Hardware) -> Together:
+    def step(self, alone: SingleWorkerStep, config: TrialConfig, hardware: Hardware) -> Together:
         """Of ``config`` on ``hardware``, from what one worker takes."""
         if config.gpu_count == 1 or config.parallelism is Parallelism.SINGLE:
             return Together(config.accumulation * alone.micro_batch_s + alone.optimizer_s, 0.0, 0.0)
@@ -107,24 +107,24 @@ def probes_by_gpu(measurements: Sequence[Measurement]) -> Probes:
 
 
 def reduce_to_one(
-    sources: Sequence[Source], profile: WorkloadProfile | None, probes: Probes
-) -> tuple[Start, ...]:
+    sources: Sequence[MeasuredSetting], profile: WorkloadProfile | None, probes: Probes
+) -> tuple[Anchor, ...]:
     """Measured settings as one worker would take them; those of a chip without the unit are left out."""
     traffic = _traffic(profile)
     starts = []
     for one in sources:
         chip = chip_of(one.config, one.hardware)
         if chip is not None:
-            starts.append(Start(one, chip, _synchronisation_s(one, traffic, probes)))
+            starts.append(Anchor(one, chip, _synchronisation_s(one, traffic, probes)))
     return tuple(starts)
 
 
 def fit_workers(
-    sources: Sequence[Source], compute: Compute, profile: WorkloadProfile | None, probes: Probes
+    sources: Sequence[MeasuredSetting], compute: Compute, profile: WorkloadProfile | None, probes: Probes
 ) -> Workers:
     """Scaling models of the chips that several workers were measured on, or the links between them."""
     traffic = _traffic(profile)
-    groups: dict[tuple[str, Parallelism], list[Source]] = {}
+    groups: dict[tuple[str, Parallelism], list[MeasuredSetting]] = {}
     for one in sources:
         if one.setting.gpu_count > 1 and one.setting.parallelism is not Parallelism.SINGLE:
             groups.setdefault((one.setting.gpu, one.setting.parallelism), []).append(one)
@@ -148,14 +148,14 @@ def fit_workers(
     return Workers(traffic=traffic, models=models, measured_counts=counts)
 
 
-def _points(source: Source, alone: Compute) -> list[ScalingPoint]:
+def _points(source: MeasuredSetting, alone: Compute) -> list[ScalingPoint]:
     """The ends of a setting's line, where one worker of the same chip was measured."""
     line, points = source.line, []
     if not any(one.source.setting.gpu == source.setting.gpu for one in alone.starts):
         return []
     for size in sorted({line.micro_batch_sizes[0], line.micro_batch_sizes[-1]}):
         for accumulation in sorted({line.accumulations[0], line.accumulations[-1]}):
-            one = alone.alone(source.config_at(size, accumulation), source.hardware)
+            one = alone.step(source.config_at(size, accumulation), source.hardware)
             if one is None:
                 continue
             work = WorkerStep(
@@ -167,7 +167,9 @@ def _points(source: Source, alone: Compute) -> list[ScalingPoint]:
     return points
 
 
-def _synchronisation_s(source: Source, traffic: Mapping[Parallelism, Traffic], probes: Probes) -> float:
+def _synchronisation_s(
+    source: MeasuredSetting, traffic: Mapping[Parallelism, Traffic], probes: Probes
+) -> float:
     """Exposed synchronisation per micro batch of a measured setting, by the link's figures and its probe.
 
     DDP pays it once per step, so the line already holds it in its fixed part where several accumulation

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Offer
 from planner.cost.hours import SECONDS_PER_HOUR, billed_s
-from planner.estimate.lognormal import NORMAL, expected_below, log_spread, median_of, spreads_to
+from planner.estimate.interval.lognormal import NORMAL, expected_below, log_spread, median_of, spreads_to
 from planner.estimate.values import Basis, Estimate
 from planner.plans.explain import devices_of, nearest_plan
 from planner.plans.plan import Plan, Terms

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from planner.estimate.bound import FASTER_GPU_FACTOR, Binding, Bound
+from planner.estimate.time.bottleneck import FASTER_GPU_FACTOR, Bottleneck, BottleneckKind
 from planner.reports import formats
 from planner.reports.labels import configuration
 from planner.reports.report import Report
 
 _FACTOR = f"{FASTER_GPU_FACTOR:g}"
 _MEANING = {
-    Bound.INPUT: "the devices wait for data",
-    Bound.LAUNCH: "the devices wait for the host to launch their work",
-    Bound.COMMUNICATION: "the workers wait for each other's gradients",
-    Bound.COMPUTE: "arithmetic takes the longest",
-    Bound.MEMORY: "reading and writing memory takes the longest",
-    Bound.DEVICE: "the device's own work takes the longest",
+    BottleneckKind.INPUT: "the devices wait for data",
+    BottleneckKind.LAUNCH: "the devices wait for the host to launch their work",
+    BottleneckKind.COMMUNICATION: "the workers wait for each other's gradients",
+    BottleneckKind.COMPUTE: "arithmetic takes the longest",
+    BottleneckKind.MEMORY: "reading and writing memory takes the longest",
+    BottleneckKind.DEVICE: "the device's own work takes the longest",
 }
 
 
@@ -32,7 +32,7 @@ def binding_lines(report: Report) -> tuple[str, ...]:
     )
 
 
-def _split(binding: Binding) -> str:
+def _split(binding: Bottleneck) -> str:
     phases = binding.phases
     sync_s = phases.gradient_sync_s
     passes = "forward and backward" + (" with gradient synchronisation" if sync_s is None else "")
@@ -50,7 +50,7 @@ def _split(binding: Binding) -> str:
     return ", ".join(shares)
 
 
-def _gains(binding: Binding) -> str:
+def _gains(binding: Bottleneck) -> str:
     loaders = binding.loaders
     faster = (
         f"a device {_FACTOR} times as fast would give {formats.ratio(binding.faster_gpu_ratio)} the speed"
@@ -61,5 +61,5 @@ def _gains(binding: Binding) -> str:
     return f"{formats.counted(loaders.worker_count, 'loader worker')} would give {gain} the speed, {faster}"
 
 
-def _sentence(bound: Bound) -> str:
+def _sentence(bound: BottleneckKind) -> str:
     return bound.value[0].upper() + bound.value[1:]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from planner.estimate.bound import Binding
-from planner.estimate.probe import LinkFinding
+from planner.estimate.scaling.probe import LinkFinding
+from planner.estimate.time.bottleneck import Bottleneck
 from planner.estimate.values import Basis, Estimate
 from planner.plans.batch_size import BatchChoice
 from planner.plans.numerics_check import Guard
@@ -72,7 +72,7 @@ class Report:
     slow_links: tuple[LinkFinding, ...] = ()  # between the GPUs of trials
     guards: tuple[Guard, ...] = ()
     batch: BatchChoice | None = None  # where the global batch size was the planner's to choose
-    binding: Binding | None = None  # of the winner's configuration, else of the fastest that was measured
+    binding: Bottleneck | None = None  # of the winner's configuration, else of the fastest that was measured
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from planner.estimate.bound import Binding
+from planner.estimate.time.bottleneck import Bottleneck
 from planner.filters import Filters
 from planner.plans.numerics_check import Guard
 from planner.plans.recommendation import Recommendation
@@ -166,7 +166,7 @@ def _guard(one: Guard) -> dict[str, Any]:
     }
 
 
-def _binding(one: Binding | None) -> dict[str, Any] | None:
+def _binding(one: Bottleneck | None) -> dict[str, Any] | None:
     if one is None:
         return None
     return {

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.estimate import Basis, Estimate
-from planner.estimate.lognormal import NORMAL, expected_below, log_spread
+from planner.estimate.interval.lognormal import NORMAL, expected_below, log_spread
 from trials.trial import Parallelism, Precision, TrialConfig
 
 FIRST_MICRO_BATCH_SIZE = 8  # small enough to fit, large enough not to time the launch of kernels alone

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.estimate.boundary import PROBES_MAX, least_base_bytes, next_probe, passes_peak_bytes, reach
+from planner.estimate.memory.boundary import (
+    PROBES_MAX,
+    least_base_bytes,
+    next_probe,
+    passes_peak_bytes,
+    reach,
+)
 from planner.estimate.setting import technique_of
 from planner.search.acquisition import Candidate, fit_probability
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig

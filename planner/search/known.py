@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from planner.cost.bill.price_run import Pricer, Terms
 from planner.estimate import Estimate, Estimator, fit
-from planner.estimate.loading import loading_variants
-from planner.estimate.lognormal import log_spread, median_of
+from planner.estimate.interval.lognormal import log_spread, median_of
+from planner.estimate.time.loading import loading_variants
 from planner.plans.rule_out import given_up_shapes, rule_out, shape_of
 from planner.search.acquisition import Candidate
 from planner.search.limits import Run
@@ -53,7 +53,7 @@ class Known:
                 gpus=self.market.gpus,
                 profile=self.profile,
                 confidence=self.market.confidence,
-                witnesses=self.market.witnesses,
+                cross_workload=self.market.cross_workload,
             )
         return self._estimator
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.estimate import Estimate
-from planner.estimate.lognormal import sigmas
+from planner.estimate.interval.lognormal import sigmas
 from planner.search.acquisition import Candidate
 
 

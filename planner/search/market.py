@@ -12,9 +12,9 @@ from planner.cost.bill.parameters import Stated
 from planner.cost.bill.price_run import Pricer
 from planner.cost.hours import SECONDS_PER_HOUR, held_usd, with_waiting
 from planner.estimate import Estimate, Estimator, Hardware
-from planner.estimate.lognormal import spreads_to
-from planner.estimate.memory import CUDA_CONTEXT_BYTES
-from planner.estimate.peers import Witnesses
+from planner.estimate.interval.lognormal import spreads_to
+from planner.estimate.memory.breakdown import CUDA_CONTEXT_BYTES
+from planner.estimate.transfer.cross_workload import CrossWorkloadRatios
 from planner.plans.plan import hardware_of
 from planner.search.acquisition import Candidate
 from planner.search.limits import Run
@@ -44,7 +44,9 @@ class Market:
     usd_per_hour: Mapping[str, float | None]  # of one device at hand (a GPU, or the CPU machine), by GPU name
     confidence: float = 0.9
     stated: Stated = field(default_factory=Stated)
-    witnesses: Mapping[tuple[str, str], Witnesses] = field(default_factory=dict)  # other studies, by chips
+    cross_workload: Mapping[tuple[str, str], CrossWorkloadRatios] = field(
+        default_factory=dict
+    )  # other studies, by chips
 
     @property
     def is_priced(self) -> bool:

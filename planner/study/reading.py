@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.estimate.neighbours import Peer
+from planner.estimate.other_workloads import OtherWorkload
 from planner.study.saved import CONFIG, SavedStudy, check_schema, found, saved_trial
 from planner.study.storage import shown, sqlite_file, sqlite_url
 from trials.trial import Measurement
@@ -60,19 +60,19 @@ def _read_sqlite(file: Path, name_or_prefix: str, where: str) -> SavedStudy | No
         return SavedStudy(name, attributes, sqlite_url(file), kept)
 
 
-def read_peers(study: SavedStudy) -> dict[str, Peer]:
+def read_peers(study: SavedStudy) -> dict[str, OtherWorkload]:
     """The storage's other studies that ran on two devices or more, by name, as far as they can be read."""
     devices: dict[str, set[str]] = {}
     for name, config in _trial_configs(study.storage_url):
         devices.setdefault(name, set()).add(json.loads(config)["gpu"])
-    peers: dict[str, Peer] = {}
+    peers: dict[str, OtherWorkload] = {}
     for name, known in devices.items():
         if name != study.name and len(known) > 1:
             with contextlib.suppress(PlannerError):  # of another version
                 other = read_study(study.storage_url, name)
                 outcomes = [one.outcome for one in other.trials()]
                 measured = [one for one in outcomes if isinstance(one, Measurement)]
-                peers[name] = Peer(measurements=measured, profile=other.profile)
+                peers[name] = OtherWorkload(measurements=measured, profile=other.profile)
     return peers
 
 

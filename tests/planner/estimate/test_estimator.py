@@ -7,9 +7,9 @@ import pytest
 
 from catalogs.gpus import DeviceKind, load_gpus
 from planner.estimate import Basis, Estimator, Hardware, fit
-from planner.estimate.chips import chip
-from planner.estimate.lognormal import log_spread, median_of
-from planner.estimate.operations import roofline_s, work_of
+from planner.estimate.interval.lognormal import log_spread, median_of
+from planner.estimate.time.chips import chip
+from planner.estimate.time.operations import roofline_s, work_of
 from tests.builders import make_config, make_environment, make_measurement, make_profile, make_trace
 from trials.profile import Operation, OperationClass, Trace
 from trials.trial import Parallelism, Precision, TrialConfig

@@ -17,7 +17,7 @@ from benchmarks.estimate.scores import (
     quantile,
     worst_factor,
 )
-from planner.estimate.pipeline import fit_layouts
+from planner.estimate.scaling.pipeline import fit_layouts
 
 
 @pytest.fixture

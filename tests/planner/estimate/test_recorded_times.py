@@ -10,9 +10,9 @@ from benchmarks.estimate import fit_reference, llm_foundry_h100, neusight, trans
 from benchmarks.estimate.recorded import chips
 from benchmarks.estimate.scores import default_data, exact_interval, leave_one_group_out, mape, worst_factor
 from catalogs.gpus import load_gpus
-from planner.estimate.chips import chip
-from planner.estimate.operations import roofline_s, work_of
-from planner.estimate.reference import reference
+from planner.estimate.time.chips import chip
+from planner.estimate.time.operations import roofline_s, work_of
+from planner.estimate.time.reference import reference
 from trials.trial import Precision
 
 

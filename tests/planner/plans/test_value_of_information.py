@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from planner.estimate.lognormal import log_spread
+from planner.estimate.interval.lognormal import log_spread
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.plans.recommendation import Recommendation
 from planner.plans.value_of_information import leaving_usd, taking_usd

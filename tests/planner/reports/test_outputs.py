@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from planner.errors import PlannerError
-from planner.estimate.bound import binding_of
+from planner.estimate.time.bottleneck import bottleneck_of
 from planner.plans.numerics_check import guards
 from planner.plans.space import Exclusion
 from planner.reports import to_html, to_json, to_markdown, to_terminal, write_reports
@@ -171,7 +171,7 @@ def make_bound_report() -> Report:
         optimizer_s=0.01, other_s=0.0, launch_s=0.01,
     )  # fmt: skip
     measured = make_measurement(BF16, step_time_s=0.5, phases=phases)
-    return make_report(binding=binding_of(measured, make_profile(), L4))
+    return make_report(binding=bottleneck_of(measured, make_profile(), L4))
 
 
 def test_every_output_says_what_binds_the_step() -> None:

@@ -1,0 +1,1 @@
+"""How wide an estimate must be: log-normal spreads, calibrated by conformal prediction."""

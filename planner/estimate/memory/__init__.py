@@ -1,0 +1,1 @@
+"""Peak memory of one rank, and the largest micro batch that fits."""

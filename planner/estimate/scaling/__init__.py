@@ -1,0 +1,1 @@
+"""Several workers: links, collectives, and what synchronisation adds to a step."""

@@ -1,0 +1,131 @@
+"""Step time of data-parallel training on k workers of n nodes: compute, traffic, overlap, stragglers.
+
+One worker's micro batch takes c seconds, synchronising takes S, and the two overlap to a degree that AdaptDL
+(Qiao et al., Pollux, OSDI 2021) writes as a p-norm::
+
+    (c^g + S^g)^(1/g)        g = 1: nothing hidden;  g -> infinity: the longer one alone
+
+* DDP reduces the gradients once per optimizer step, during the last of A micro batches:
+  (A-1) c + (c^g + S^g)^(1/g). Accumulation therefore lowers the traffic per sample.
+* FSDP2 gathers the parameters of every block for the forward and again for the backward pass, and scatters
+  the reduced gradients, in every micro batch: A (c^g + S^g)^(1/g). Each block waits for its own parameters
+  with one block of prefetch, and the copies share SMs and memory with the compute, so g is near 1.
+
+The step ends with the slowest of k workers: if one worker's time has a standard deviation of s, the expected
+maximum is s times that of k standard normals (Blom 1958), about 1.4 s at 8 workers and 3 s at 512.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+
+from planner.estimate.scaling.calibrate import Prior
+from planner.estimate.scaling.collectives import Fabric, Group, Transport
+from planner.estimate.scaling.traffic import Traffic, synchronisation_s
+from trials.trial import Parallelism
+
+LINK_FACTORS = {  # how far a link's real rate lies from `collectives.LINK_EFFICIENCY` times its figure
+    Transport.NVLINK: 1.3,
+    Transport.PCIE: 1.8,
+    Transport.HOST: 2.0,
+    Transport.RDMA: 1.4,
+    Transport.TCP: 3.0,  # one flow, several, or in a placement group all of the figure; neighbours
+    Transport.GLOO: 2.0,
+}
+_UNKNOWN_TRAFFIC = Prior(median=4.0, factor=10.0)  # times 25 MiB: models of 1 M to 1 G parameters
+_KNOWN_TRAFFIC = Prior(median=1.0, factor=1.0)
+_OVERLAP = {
+    Parallelism.DDP: Prior(median=1.6, factor=1.5, low=1.0, high=10.0),
+    Parallelism.FSDP2: Prior(median=1.15, factor=1.15, low=1.0, high=10.0),
+}
+_TWO_WAY = Prior(median=0.8, factor=1.25, low=0.5, high=1.0)
+"""Rate over TCP between two nodes, of that in a ring of three or more. With two, both directions of the ring
+lie between the same hosts, where data of one queue with acknowledgements of the other (Zhang, Shenker, Clark,
+SIGCOMM 1991; Heusse et al. 2011). The T4 nodes of benchmarks/estimate/scaling_sia_t4.py show about 0.63;
+other networks need not, so it is half of that in log, and uncertain."""
+_LINK_SPREAD = {Transport.TCP: 0.1, Transport.RDMA: 0.02}
+"""Standard deviation of the rate between nodes, as a fraction: a ring goes at the pace of its slowest link.
+Public clouds vary (Uta et al., NSDI 2020); 10% is a cautious middle. Fabrics for RDMA are not shared."""
+_STRAGGLER = Prior(median=0.01, factor=1.5)
+"""Spread of one worker's step on a dedicated GPU, from clocks and temperature: about 1%, an estimate."""
+SHARED_BUS = 0.5
+"""Workers of a node without NVLink share host bridges and memory: their rate falls by (workers/2)^x, where
+x = 0 is a lane for each and 1 is one bus for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStep:
+    """One worker's optimizer step with no one to wait for."""
+
+    micro_batch_s: float  # forward and backward of one micro batch
+    accumulation: int = 1  # micro batches per step
+    per_step_s: float = 0.0  # once per step: optimizer (of its shard under FSDP2), clipping, host work
+
+
+def scaling_priors(parallelism: Parallelism, traffic: Traffic, fabric: Fabric) -> dict[str, Prior]:
+    """What is believed of the constants before several workers were measured."""
+    return {
+        "traffic": _KNOWN_TRAFFIC if traffic.gradient_bytes is not None else _UNKNOWN_TRAFFIC,
+        "intra_slowdown": Prior(median=1.0, factor=LINK_FACTORS[fabric.intra.transport]),
+        "inter_slowdown": Prior(median=1.0, factor=LINK_FACTORS[fabric.inter.transport]),
+        "two_way": _TWO_WAY if fabric.inter.transport is Transport.TCP else Prior(median=1.0, factor=1.0),
+        "overlap": _OVERLAP.get(parallelism, Prior(median=1.0, factor=1.0)),
+        "straggler": _STRAGGLER,
+    }
+
+
+@lru_cache(maxsize=1024)
+def expected_maximum_normal(count: int) -> float:
+    """Mean of the largest of ``count`` standard normals, by Blom's approximation; 0 for one."""
+    return NormalDist().inv_cdf((count - 0.375) / (count + 0.25)) if count > 1 else 0.0
+
+
+def together_s(
+    work: WorkerStep, parallelism: Parallelism, wait_s: float, group: Group, constants: Mapping[str, float]
+) -> float:
+    """Compute and ``wait_s`` per synchronisation overlapped, for the slowest worker of ``group``."""
+    micro_s, exponent = work.micro_batch_s, max(1.0, constants["overlap"])
+    overlapped_s = _norm(micro_s, wait_s, exponent)
+    if parallelism is Parallelism.FSDP2:
+        compute_s = work.accumulation * overlapped_s
+    else:
+        compute_s = (work.accumulation - 1) * micro_s + overlapped_s
+    straggling = 1.0 + constants["straggler"] * expected_maximum_normal(group.rank_count)
+    return (compute_s + work.per_step_s) * straggling
+
+
+def _norm(first: float, second: float, exponent: float) -> float:
+    longer = max(first, second)
+    if longer == 0.0:
+        return 0.0
+    return longer * float((1.0 + (min(first, second) / longer) ** exponent) ** (1.0 / exponent))
+
+
+def waiting_s(
+    parallelism: Parallelism,
+    traffic: Traffic,
+    group: Group,
+    fabric: Fabric,
+    constants: Mapping[str, float],
+) -> float:
+    """Seconds of one synchronisation with nothing hidden: per step (DDP) or micro batch (FSDP2)."""
+    if group.rank_count <= 1:
+        return 0.0
+    return synchronisation_s(parallelism, traffic, group, slowed(fabric, group, constants))
+
+
+def slowed(fabric: Fabric, group: Group, constants: Mapping[str, float]) -> Fabric:
+    """The fabric at the rates that the constants say, with its shared bus when it has one."""
+    crowd = 1.0
+    if fabric.intra.transport in (Transport.PCIE, Transport.HOST) and group.ranks_per_node > 1:
+        crowd = (group.ranks_per_node / 2.0) ** SHARED_BUS
+    pair = constants["two_way"] if group.node_count == 2 else 1.0  # noqa: PLR2004
+    slowest = 1.0 + _LINK_SPREAD.get(fabric.inter.transport, 0.0) * expected_maximum_normal(group.node_count)
+    volume = constants["traffic"]  # more bytes at a rate are the same bytes at a lower rate
+    return fabric.at_rates(
+        intra=1.0 / (constants["intra_slowdown"] * crowd * volume),
+        inter=pair / (constants["inter_slowdown"] * slowest * volume),
+    )

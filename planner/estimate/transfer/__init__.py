@@ -1,0 +1,1 @@
+"""From a measured setting to another chip, precision or technique."""
