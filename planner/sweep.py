@@ -18,6 +18,7 @@ from planner.estimate import Estimate
 from planner.search.acquisition import OPENING_TRIAL_COUNT, Choice
 from planner.search.flights import Flights, HasRoom, one_of_each_type
 from planner.search.meter import Meter
+from planner.search.model_error import repeated_model_error
 from planner.search.search import Proposal, Search
 from planner.search.wanted import Left
 from planner.study.saved import spent_on
@@ -121,13 +122,17 @@ class Sweep:
     _landed: SimpleQueue[_Flight] = field(default_factory=SimpleQueue)
 
     def run(self, run_trial: RunTrial) -> str:
-        """Try until nothing pays, a limit is reached or the user stops it. Returns the reason, in words."""
+        """Try until nothing pays, a limit is reached or the user stops it. Returns the reason, in words.
+
+        Raises:
+            PlannerError: where devices stay in use by others, or the model file fails twice in the same way.
+        """
         started_s = self.clock()
         meter = Meter(held=self.held, clock=self.clock, held_from_s=self.held_from_s)
         number = 0
-        busy: PlannerError | None = None
+        problem: PlannerError | None = None
         while True:
-            reason = self._reached(number, self.clock() - started_s) if busy is None else str(busy)
+            reason = self._reached(number, self.clock() - started_s) if problem is None else str(problem)
             if reason is None:
                 self.look_around()
                 left = Left(
@@ -144,11 +149,11 @@ class Sweep:
                 break
             flight = self._landed.get()
             del self._flights[flight.number]
-            busy = self._told(flight, meter, self.clock() - started_s) or busy
-        if busy is not None:
-            raise busy
+            problem = self._told(flight, meter, self.clock() - started_s) or problem
         reason = reason or self.search.why_no_more()
         self.study.remember_end(reason)
+        if problem is not None:
+            raise problem
         return reason
 
     def _launch(self, number: int, proposal: Proposal, run_trial: RunTrial, meter: Meter) -> None:
@@ -176,9 +181,9 @@ class Sweep:
         self.start(work)
 
     def _told(self, flight: _Flight, meter: Meter, elapsed_s: float) -> PlannerError | None:
-        """Save and tell what came of a trial.
+        """Save and tell what came of a trial; what is to be raised once the others have ended.
 
-        Where devices were busy nothing was tried: what to raise, unless others of the type go on.
+        Where devices were busy nothing was tried, and that ends the sweep unless others of the type go on.
         """
         if flight.error is not None:
             raise flight.error
@@ -193,7 +198,10 @@ class Sweep:
         cost_usd = self._bill(flight, outcome, meter)
         outcome = self.search.tell(flight.proposal, outcome, cost_usd)
         self.watch(self._ended(flight.number, outcome, elapsed_s))
-        return None
+        error = repeated_model_error(self.search.known.outcomes)
+        if error is None:
+            return None
+        return PlannerError(f"{error.reason}; two trials in a row ended so: mend the file and sweep again")
 
     def _bill(self, flight: _Flight, outcome: Outcome, meter: Meter) -> float | None:
         """Dollars of a trial: for its own devices, and for those that were held idle meanwhile."""

@@ -82,19 +82,20 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
                 say(announce(sweep.expected(), limits))
                 _say_what_counts(wanted)
                 with _ending_on_interrupt(stop), watch.shown():
-                    problem = _run(sweep, runner)
-        code = publish(report_of(study, wanted, prices), output)
-    if problem is not None:
-        raise problem
-    return Exit.INTERRUPTED if stop.is_asked else code
+                    ended = _run(sweep, runner)
+        published = publish(report_of(study, wanted, prices), output)
+    if ended is not None:
+        return ended
+    return Exit.INTERRUPTED if stop.is_asked else published
 
 
-def _run(sweep: Sweep, run_trial: RunTrial) -> PlannerError | TrialsError | None:
-    """Sweep to the end; what ends it early comes back, so that there is a report all the same."""
+def _run(sweep: Sweep, run_trial: RunTrial) -> Exit | None:
+    """Sweep to the end; an exit code where a problem ends it, so that there is a report all the same."""
     try:
         say(f"sweep ended: {sweep.run(run_trial)}")
     except (PlannerError, TrialsError) as problem:
-        return problem
+        say(f"planner: {problem}")
+        return Exit.BAD_INPUT
     return None
 
 

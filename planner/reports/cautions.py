@@ -11,11 +11,13 @@ from planner.reports.batch_words import batch_problem
 from planner.reports.firmness import settling_lines, trial_advice
 from planner.reports.renting import lateness, unknown_interruptions
 from planner.reports.report import Report
+from planner.search.model_error import repeated_model_error
 
 
 def first_warning(report: Report) -> str:
-    """That no GPU was measured, and which trial would help most; said before the answer. "" otherwise."""
-    return _not_measured(report.recommendation)
+    """What is said before the answer: trials that failed, and that no GPU was measured; "" for neither."""
+    found = (_failing(report), _not_measured(report.recommendation))
+    return " ".join(one for one in found if one)
 
 
 def warnings(report: Report) -> tuple[str, ...]:
@@ -48,9 +50,11 @@ def next_steps(report: Report) -> tuple[str, ...]:
 
 def _not_measured(answer: Recommendation) -> str:
     """Where some GPU was measured, each plan's basis says whether its own was."""
-    if answer.is_gpu_measured or not any(one.hardware.gpu.kind is DeviceKind.GPU for one in answer.plans):
+    if answer.is_gpu_measured or not answer.plans:
         return ""
     if answer.measured_gpus:
+        if all(one.hardware.gpu.kind is DeviceKind.CPU for one in answer.plans):
+            return ""
         text = (
             f"No GPU was measured: every GPU figure is predicted from trials on "
             f"{', '.join(answer.measured_gpus)} and the chips' data sheets, with wide intervals."
@@ -61,6 +65,17 @@ def _not_measured(answer: Recommendation) -> str:
             "data sheets, with wide intervals."
         )
     return text if answer.useful_trial is None else f"{text} {trial_advice(answer.useful_trial)}"
+
+
+def _failing(report: Report) -> str:
+    """The model file's error that ended the sweep, or why no trial at all succeeded."""
+    error = repeated_model_error([one.outcome for one in report.trials])
+    if error is not None:
+        return f"The model file failed twice in a row: {error.reason}. Mend it and sweep again."
+    if report.measurements or not report.failures:
+        return ""
+    last = report.failures[-1]
+    return f"No trial succeeded; the last one: {last.kind}: {last.reason}."
 
 
 def _host_bound(plan: Plan | None) -> str:

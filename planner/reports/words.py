@@ -25,7 +25,7 @@ BASIS_NOTES = (
 def headline(answer: Recommendation) -> str:
     """What to rent, in one line."""
     if answer.winner is not None:
-        return f"Rent {rental(answer.winner)}"
+        return f"Rent {rental(answer.winner)}{'' if answer.measured_gpus else ', by the trace alone'}"
     if answer.nearest is not None:
         return f"Nothing fits {limits(answer)}"
     return "No offer can carry this run"

@@ -157,6 +157,30 @@ def test_a_killed_driver_loses_no_finished_trial_and_the_next_start_continues(ru
     assert_only_disturbed_ones_were_repeated(after)
 
 
+def test_a_model_file_that_fails_in_every_trial_ends_the_sweep_with_its_error_first(runs: Runs) -> None:
+    failing = """
+calls = 0
+def batch(size):
+    global calls
+    calls += 1
+    if calls > 40:
+        raise ValueError(f"batch {calls} of 40")
+    return torch.randn(size, 8)
+def loss("""
+    runs.model.write_text(MODEL.replace("def loss(", failing))
+    code, out = finish(runs.start())
+    assert code == Exit.BAD_INPUT, runs.said()
+    assert [one.outcome.kind for one in runs.trials() if isinstance(one.outcome, Failure)] == [
+        FailureKind.USER_CODE
+    ] * 2
+    said = runs.said()
+    assert 0 < said.index("\nplanner: ") < said.index("written: ")
+    assert "ValueError: batch 41 of 40; two trials in a row ended so" in said.replace("\n", " ")
+    lines = out.split("\n\n")
+    assert "The model file failed twice in a row" in lines[0]
+    assert "by the trace alone" in out
+
+
 def test_a_killed_worker_fails_its_trial_only_and_ctrl_c_ends_with_a_report(runs: Runs) -> None:
     driver = runs.start()
     until(lambda: runs.trials() and workers_of(driver.pid), driver, runs)

@@ -235,6 +235,41 @@ def test_no_failure_ends_the_sweep(bench: Bench, kind: FailureKind) -> None:
     assert sum(isinstance(one, Measurement) for one in outcomes) >= 3
 
 
+@dataclass
+class FailingFile(FakeGpu):
+    """The model file raises ``errors`` by turns, from the trial after ``good_count`` on."""
+
+    good_count: int = 0
+    errors: tuple[str, ...] = ("model.py, line 7: ValueError: batch 41 of 40",)
+
+    def run_trial(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
+        outcome = super().run_trial(config, purpose)
+        index = len(self.seen) - 1 - self.good_count
+        if index < 0:
+            return outcome
+        reason = self.errors[index % len(self.errors)]
+        return make_failure(config, kind=FailureKind.USER_CODE, reason=reason)
+
+
+@pytest.mark.parametrize("good_count", [0, 3])
+def test_the_same_error_of_the_model_file_twice_in_a_row_ends_the_sweep(
+    bench: Bench, good_count: int
+) -> None:
+    errors = ("model.py, line 7: ValueError: batch 41 of 40", "model.py, line 7: ValueError: batch 43 of 40")
+    bench.gpu = FailingFile(good_count=good_count, errors=errors)
+    with pytest.raises(PlannerError, match=r"^model\.py, line 7: ValueError: batch 43 of 40; two trials in"):
+        bench.sweep().run(bench.gpu.run_trial)
+    assert len(bench.study().trials()) == good_count + 2
+    assert "batch 43 of 40" in str(bench.study().stopped_because)
+
+
+def test_different_errors_of_the_model_file_do_not_end_the_sweep(bench: Bench) -> None:
+    errors = ("model.py, line 7: ValueError: no such file", "model.py, line 9: ValueError: no such file")
+    bench.gpu = FailingFile(errors=errors)
+    bench.sweep(replace(UNLIMITED, max_trials=5)).run(bench.gpu.run_trial)
+    assert len(bench.study().trials()) == 5
+
+
 def test_devices_that_stay_in_use_end_the_sweep_and_nothing_counts_as_tried(bench: Bench) -> None:
     bench.gpu.failures = {1: FailureKind.BUSY}
     with pytest.raises(PlannerError, match="injected; sweep again later, or with a longer --wait"):

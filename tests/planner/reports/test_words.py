@@ -179,6 +179,22 @@ def test_without_any_trial_the_first_warning_says_so() -> None:
     )
 
 
+def test_a_model_file_that_fails_in_every_trial_is_the_first_thing_said() -> None:
+    error = make_failure(kind=FailureKind.USER_CODE, reason="model.py, line 7: ValueError: batch 41")
+    report = make_report(outcomes=(error, error), estimator=FakeEstimator(step_s=seconds, spread=0.5))
+    assert first_warning(report).startswith(
+        "The model file failed twice in a row: model.py, line 7: ValueError: batch 41. Mend it and sweep "
+        "again. Nothing was measured: every figure is predicted from the operations of one step"
+    )
+    assert words.headline(report.recommendation).endswith(", by the trace alone")
+
+
+def test_trials_that_all_fail_are_named_before_the_answer() -> None:
+    lost = make_failure(kind=FailureKind.WORKER_LOST, reason="the node left")
+    report = make_report(outcomes=(lost,), estimator=FakeEstimator(step_s=seconds, spread=0.5))
+    assert first_warning(report).startswith("No trial succeeded; the last one: worker lost: the node left. ")
+
+
 def test_with_a_measured_gpu_what_would_settle_it_is_a_next_step() -> None:
     estimator = FakeEstimator(step_s=seconds, spread=0.5, measured=(make_config(), BF16))
     report = make_report(estimator=estimator)
