@@ -1,26 +1,27 @@
-"""What a provider charges for data that leaves it: egress.csv.
+"""What a provider charges for data that leaves it: the egress columns of providers.csv.
 
-Coming in is free everywhere. Prices are for the provider's regions in North America and Europe; others cost
-more. Transfers of one month share a free allowance and cheaper tiers: here a transfer is priced as if it were
-the only one. ``as_of`` is the day the source was read, of an undated one the first day of the year that it
-speaks of. A provider without a row is unknown, not free.
+Coming in is free everywhere. Prices are US dollars per GiB for the provider's regions in North America and
+Europe; others cost more. A cell is one price, or tiers such as "0.09; 0.085 above 10240": what each byte
+above so many GiB of a month costs. Transfers of one month share the free allowance and cheaper tiers: here a
+transfer is priced as if it were the only one. An empty cell is unknown, not free.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from importlib import resources
 
 from catalogs.gpus import GIB
-from catalogs.rows import Row, read_rows
+from catalogs.rows import Row
 
-COLUMNS = (
-    *("provider", "destination", "above_gib", "usd_per_gib", "free_gib_per_month"),
-    *("source", "as_of"),
+EGRESS_COLUMNS = (
+    *("egress_internet_usd_per_gib", "egress_other_region_usd_per_gib", "egress_same_region_usd_per_gib"),
+    *("egress_free_gib_per_month", "egress_source", "egress_as_of"),
 )
+_TIER = re.compile(r"(\d+(?:\.\d+)?)(?: above (\d+))?")
 
 
 class Destination(StrEnum):
@@ -33,11 +34,10 @@ class Destination(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressTier:
-    """One row: what each byte above ``above_bytes`` of a month costs, up to the next tier."""
+    """What each byte above ``above_bytes`` of a month costs, up to the next tier."""
 
     above_bytes: int
     usd_per_gib: float
-    free_bytes_per_month: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,52 +47,46 @@ class EgressPrice:
     provider: str
     destination: Destination
     tiers: tuple[EgressTier, ...]  # lowest first
+    free_bytes_per_month: int
     source: str
-    as_of: date  # of the oldest of the rows
+    as_of: date
 
     def usd(self, transfer_bytes: int) -> float:
         """Dollars for one transfer; the first bytes, as many as the allowance has, are free."""
-        free_bytes = max(one.free_bytes_per_month for one in self.tiers)
-        ends = [one.above_bytes for one in self.tiers[1:]]
+        ends = [tier.above_bytes for tier in self.tiers[1:]]
         total_usd = 0.0
         for tier, end in zip(self.tiers, [*ends, max(transfer_bytes, *ends, 0)], strict=True):
-            begin = max(tier.above_bytes, free_bytes)
+            begin = max(tier.above_bytes, self.free_bytes_per_month)
             total_usd += max(0, min(transfer_bytes, end) - begin) / GIB * tier.usd_per_gib
         return total_usd
 
 
-def load_egress() -> tuple[EgressPrice, ...]:
-    """The shipped table."""
-    text = resources.files("catalogs").joinpath("egress.csv").read_text(encoding="utf-8")
-    return parse_egress(text.splitlines(), "egress.csv")
-
-
-def parse_egress(lines: Iterable[str], file: str) -> tuple[EgressPrice, ...]:
-    """Prices from a CSV with the columns of egress.csv; CatalogError names file, line and field."""
-    groups: dict[tuple[str, Destination], list[tuple[Row, EgressTier]]] = {}
-    for row in read_rows(lines, file, COLUMNS, COLUMNS):
-        key = row.text("provider").lower(), row.choice("destination", Destination)
-        rows = groups.setdefault(key, [])
-        tier = _tier(row)
-        expected = 0 if not rows else rows[-1][1].above_bytes + 1
-        if (not rows and tier.above_bytes) or tier.above_bytes < expected:
-            raise row.fail("above_gib", "0 in the first row of a price and rising in those after it")
-        rows.append((row, tier))
-    return tuple(
-        EgressPrice(
-            provider=provider,
-            destination=destination,
-            tiers=tuple(tier for _, tier in rows),
-            source=rows[0][0].text("source"),
-            as_of=min(_day(row) for row, _ in rows),
-        )
-        for (provider, destination), rows in groups.items()
-    )
+def egress_prices(row: Row, provider: str) -> tuple[EgressPrice, ...]:
+    """The prices in a row of providers.csv, one for each destination; CatalogError names line and field."""
+    free_gib = row.optional_number("egress_free_gib_per_month") or 0.0
+    prices = []
+    for destination in Destination:
+        field = f"egress_{destination.value.replace(' ', '_')}_usd_per_gib"
+        if row.optional_text(field) is not None:
+            allowance = int(free_gib * GIB) if destination is Destination.INTERNET else 0
+            prices.append(
+                EgressPrice(
+                    provider=provider,
+                    destination=destination,
+                    tiers=_tiers(row, field),
+                    free_bytes_per_month=allowance,
+                    source=row.text("egress_source"),
+                    as_of=row.day("egress_as_of"),
+                )
+            )
+    return tuple(prices)
 
 
 def find_egress(prices: Iterable[EgressPrice], provider: str, destination: Destination) -> EgressPrice | None:
     """The price of one provider for one destination; None where the table has none."""
-    matching = (one for one in prices if one.provider == provider.lower() and one.destination is destination)
+    matching = (
+        price for price in prices if price.provider == provider.lower() and price.destination is destination
+    )
     return next(matching, None)
 
 
@@ -108,21 +102,13 @@ def destination_of(data_provider: str, data_region: str | None, provider: str, r
     return Destination.OTHER_REGION
 
 
-def _tier(row: Row) -> EgressTier:
-    return EgressTier(
-        above_bytes=int(_zero_or_more(row, "above_gib") * GIB),
-        usd_per_gib=_zero_or_more(row, "usd_per_gib"),
-        free_bytes_per_month=int((row.optional_number("free_gib_per_month") or 0.0) * GIB),
-    )
-
-
-def _zero_or_more(row: Row, field: str) -> float:
-    """A number that may be zero, which `Row.number` does not take."""
-    return 0.0 if row.text(field) in ("0", "0.0") else row.number(field)
-
-
-def _day(row: Row) -> date:
-    day = row.optional_day("as_of")
-    if day is None:
-        raise row.fail("as_of", "a date such as 2026-11-21: it must not be empty")
-    return day
+def _tiers(row: Row, field: str) -> tuple[EgressTier, ...]:
+    tiers: list[EgressTier] = []
+    for text in row.text(field).split(";"):
+        matched = _TIER.fullmatch(text.strip())
+        above_bytes = int(matched[2] or 0) * GIB if matched else 0
+        expected = tiers[-1].above_bytes + 1 if tiers else 0
+        if matched is None or above_bytes < expected or (not tiers and above_bytes):
+            raise row.fail(field, "dollars per GiB, or rising tiers such as 0.09; 0.085 above 10240")
+        tiers.append(EgressTier(above_bytes=above_bytes, usd_per_gib=float(matched[1])))
+    return tuple(tiers)

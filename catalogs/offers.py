@@ -18,20 +18,13 @@ from importlib import resources
 
 from catalogs.errors import CatalogError
 from catalogs.gpus import GIB, DeviceKind, Gpu, Link, find_gpu, load_gpus
+from catalogs.providers import OWN, billing_increment_s
 from catalogs.rows import Row, read_rows
 
 #: What a row that leaves them out is taken to have, per accelerator (the low end of what clouds give).
 #: They inform the reader; no estimate on a GPU depends on them. A CPU instance must state them.
 ASSUMED_VCPUS_PER_GPU = 8
 ASSUMED_MEMORY_BYTES_PER_GPU = 32 * GIB
-
-#: What a started block is rounded up to by the providers' own terms, where a foreign table does not say.
-BILLING_INCREMENT_S = {
-    **dict.fromkeys(("aws", "gcp", "azure", "lambda", "nebius", "oci", "hyperstack", "jarvislabs"), 60),
-    **dict.fromkeys(("coreweave", "crusoe", "cudo", "fluidstack"), 60),
-    **dict.fromkeys(("ovh", "paperspace"), 3600),
-    "verda": 600,
-}
 
 MANDATORY = ("provider", "instance_type", "gpu", "gpu_count", "price_usd_per_hour")
 COLUMNS = (
@@ -103,9 +96,10 @@ def parse_offers(
     """Offers from a CSV with the columns of offers.csv, of which MANDATORY must be there.
 
     Left out, ``region`` is "any", ``pricing`` on-demand, ``gpu_link`` the accelerator's own,
-    ``network_gbit_per_s`` and ``interruption_rate_per_hour`` unknown, ``billing_increment_s`` 1,
-    ``source`` the file's name and ``as_of`` the argument (by default today, the day the user states the
-    price). Raises CatalogError naming file, line, field, value and what is expected.
+    ``network_gbit_per_s`` and ``interruption_rate_per_hour`` unknown, ``billing_increment_s`` that of the
+    provider's row in providers.csv (it must be given where there is none), ``source`` the file's name and
+    ``as_of`` the argument (by default today, the day the user states the price). Raises CatalogError naming
+    file, line, field, value and what is expected.
     """
     today = as_of or date.today()
     offers: dict[tuple[str, str, str, Pricing], Offer] = {}
@@ -159,7 +153,7 @@ def _priced(offer: Offer, usd_per_gpu_hour: float, gpus: Mapping[str, Gpu], toda
 def _own_offer(gpu: Gpu, usd_per_gpu_hour: float, today: date) -> Offer:
     is_cpu = gpu.kind is DeviceKind.CPU
     return Offer(
-        provider="own",
+        provider=OWN,
         instance_type=f"1x {gpu.name}",
         region="any",
         pricing=Pricing.ON_DEMAND,
@@ -170,7 +164,7 @@ def _own_offer(gpu: Gpu, usd_per_gpu_hour: float, today: date) -> Offer:
         gpu_link=Link.NONE,
         network_bytes_per_s=None,
         price_usd_per_hour=usd_per_gpu_hour * (ASSUMED_VCPUS_PER_GPU if is_cpu else 1),
-        billing_increment_s=1,
+        billing_increment_s=billing_increment_s(OWN),
         source="your own price",
         as_of=today,
     )
@@ -199,8 +193,20 @@ def _offer(row: Row, gpus: Mapping[str, Gpu], today: date) -> Offer:
         gpu_link=row.optional_choice("gpu_link", Link) or (gpu.link if gpu_count > 1 else Link.NONE),
         network_bytes_per_s=row.scaled("network_gbit_per_s", 1e9 / 8),
         price_usd_per_hour=row.number("price_usd_per_hour"),
-        billing_increment_s=row.optional_count("billing_increment_s") or 1,
+        billing_increment_s=row.optional_count("billing_increment_s") or _billing_increment_s(row),
         source=row.optional_text("source") or row.file,
         as_of=row.optional_day("as_of") or today,
         interruption_rate_per_hour=row.optional_number("interruption_rate_per_hour"),
     )
+
+
+def _billing_increment_s(row: Row) -> int:
+    provider = row.text("provider").lower()
+    try:
+        return billing_increment_s(provider)
+    except CatalogError:
+        raise row.fail(
+            "billing_increment_s",
+            f"known of {provider}: give the seconds that a started block is rounded up to (1 where seconds "
+            f"are billed), or call machines of your own {OWN!r}",
+        ) from None

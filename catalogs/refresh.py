@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from catalogs.check import Finding, quarantine
 from catalogs.errors import CatalogError
 from catalogs.gpus import GIB, Gpu
 from catalogs.offers import COLUMNS, STALE_AFTER, Offer, Pricing
-from catalogs.sources.imported import Imported, Skipped
+from catalogs.sources.price_source import Skipped, Source
 
 #: A price is held against an earlier one of this age at most, so that a lasting change is taken over.
 JUMP_MEMORY = {
@@ -27,14 +27,6 @@ JUMP_MEMORY = {
     Pricing.ON_DEMAND: timedelta(days=90),
     Pricing.RESERVED: timedelta(days=90),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where a provider's prices come from; ``read`` raises CatalogError where it cannot."""
-
-    provider: str
-    read: Callable[[], Imported]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

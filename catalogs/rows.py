@@ -106,6 +106,13 @@ class Row:
         except ValueError:
             raise self.fail(field, "a date such as 2026-11-21") from None
 
+    def day(self, field: str) -> date:
+        """A date, which must be there."""
+        value = self.optional_day(field)
+        if value is None:
+            raise self.fail(field, "a date such as 2026-11-21: it must not be empty")
+        return value
+
 
 def read_rows(
     lines: Iterable[str], file: str, mandatory: Iterable[str], known: Iterable[str]

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import typer
 
+from catalogs.sources.registry import price_sources
 from planner import options
 from planner.flag_groups import (
     bill_flags,
     grouped,
     length_flags,
     offer_flags,
+    price_roots,
     pricing_flags,
     target_flags,
 )
@@ -228,13 +230,14 @@ def catalog(context: typer.Context, gpus: options.GpusOnly = False, *, pricing: 
     raise typer.Exit(command.run(pricing, gpus))
 
 
-@catalog_app.command("refresh")
-def catalog_refresh(
-    skypilot: options.SkyPilotRoot = None,
-    gpuhunt: options.GpuhuntRoot = None,
-    provider: options.Providers = None,
-) -> None:
-    """Read the providers' published prices, check them, and use them from now on."""
+@catalog_app.command(
+    "refresh",
+    help="Read the providers' published prices, check them, and use them from now on: from "
+    f"{' and '.join(source.title for source in price_sources())}.",
+)
+@grouped(roots=price_roots)
+def catalog_refresh(roots: dict[str, str], provider: options.Providers = None) -> None:
+    """Read published prices; the help names the sources that there are."""
     from planner.commands import catalog_refresh as command
 
-    raise typer.Exit(command.run(skypilot, gpuhunt, tuple(provider or ())))
+    raise typer.Exit(command.run(roots, tuple(provider or ())))

@@ -6,8 +6,12 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+import typer
+
+from catalogs.sources.price_source import PriceSource
+from catalogs.sources.registry import price_sources
 from planner import options
 from planner.errors import PlannerError
 from planner.given import BillFlags, Pricing
@@ -164,3 +168,18 @@ def bill_flags(
         interruptions_per_hour=interruptions_per_hour,
         grid_g_per_kwh=grid_g_per_kwh,
     )
+
+
+def price_roots(**roots: str | None) -> dict[str, str]:
+    """Where the price sources are read that were named, by name."""
+    return {name: root for name, root in roots.items() if root is not None}
+
+
+def _root_flag(source: PriceSource) -> inspect.Parameter:
+    others = [f"--{other.name}" for other in price_sources() if other is not source]
+    default = f"{source.title}{', unless another is given' if others else ''}"
+    kind = Annotated[str | None, typer.Option(f"--{source.name}", help=source.help, show_default=default)]
+    return inspect.Parameter(source.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+price_roots.__signature__ = inspect.Signature([_root_flag(source) for source in price_sources()])  # type: ignore[attr-defined]

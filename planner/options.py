@@ -175,22 +175,6 @@ StudyOption = Annotated[
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Run the sweep as a Ray job on the cluster.")]
 JobId = Annotated[str, typer.Argument(help="As `planner sweep --submit` named it.", show_default=False)]
-SkyPilotRoot = Annotated[
-    str | None,
-    typer.Option(
-        "--skypilot",
-        help="A folder or http(s) address with <cloud>/vms.csv.",
-        show_default="SkyPilot's hosted catalog, unless --gpuhunt is given",
-    ),
-]
-GpuhuntRoot = Annotated[
-    str | None,
-    typer.Option(
-        "--gpuhunt",
-        help="A folder or http(s) address of gpuhunt's catalog, or 'installed' for the package.",
-        show_default="the package where it is installed, unless --skypilot is given",
-    ),
-]
 GpusOnly = Annotated[bool, typer.Option("--gpus", help="The GPUs and their figures.")]
 StudyOrModel = Annotated[
     str,

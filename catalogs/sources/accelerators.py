@@ -2,14 +2,15 @@
 
 Foreign catalogs merge what the catalog keeps apart: "A100-80GB" is an SXM4 module on AWS and a PCIe card
 on Azure's NC series, "H100" an SXM5 module on AWS, a PCIe card on RunPod and an NVL on Azure's NC series.
-Where the cloud's instance type does not settle it either, the answer is None and the row is named.
+The latter stand in the provider's row of providers.csv. Where the instance type does not settle it either,
+the answer is None and the row is named.
 """
 
 from __future__ import annotations
 
 import re
 
-_PROVIDERS = {"lambdalabs": "lambda", "datacrunch": "verda", "vastai": "vast", "ovhcloud": "ovh"}
+from catalogs.providers import load_providers, provider_name
 
 _BY_NAME = {
     **{name: f"{name}-24GB" for name in ("P40", "A10", "A10G", "A30", "L4")},
@@ -49,50 +50,6 @@ _BY_NAME = {
     "TITANRTX": "TITAN-RTX-24GB",
 }
 
-#: (foreign name, provider, pattern of the instance type, catalog name); the first that fits holds.
-_BY_CLOUD = (
-    ("A100", "aws", r"p4d\.", "A100-SXM4-40GB"),
-    ("A100", "gcp", r"a2-(high|mega)gpu", "A100-SXM4-40GB"),
-    ("A100", "azure", r"Standard_ND96asr", "A100-SXM4-40GB"),
-    ("A100", "lambda", r".*sxm4", "A100-SXM4-40GB"),
-    ("A100", "lambda", r"gpu_\dx_a100$", "A100-PCIE-40GB"),
-    ("A100", "oci", r"BM\.GPU4\.8", "A100-SXM4-40GB"),
-    ("A100", "verda", r"\dA100\.40S", "A100-SXM4-40GB"),
-    ("A10080GB", "aws", r"p4de\.", "A100-SXM4-80GB"),
-    ("A10080GB", "gcp", r"a2-ultragpu", "A100-SXM4-80GB"),
-    ("A10080GB", "azure", r"Standard_NC\d+ads_A100", "A100-PCIE-80GB"),
-    ("A10080GB", "azure", r"Standard_ND96ams", "A100-SXM4-80GB"),
-    ("A10080GB", "lambda", r".*sxm4", "A100-SXM4-80GB"),
-    ("A10080GB", "oci", r"BM\.GPU\.A100-v2", "A100-SXM4-80GB"),
-    ("A10080GB", "runpod", r"", "A100-PCIE-80GB"),  # its SXM modules are called A100-80GB-SXM
-    ("A10080GB", "verda", r"", "A100-SXM4-80GB"),
-    ("H100", "aws", r"p5\.", "H100-SXM5-80GB"),
-    ("H100", "gcp", r"a3-", "H100-SXM5-80GB"),
-    ("H100", "azure", r"Standard_NC\d+ad.*_H100", "H100-NVL-94GB"),
-    ("H100", "azure", r"Standard_ND\d+isr?.*_H100", "H100-SXM5-80GB"),
-    ("H100", "lambda", r".*sxm5", "H100-SXM5-80GB"),
-    ("H100", "lambda", r".*pcie", "H100-PCIE-80GB"),
-    ("H100", "nebius", r".*-sxm", "H100-SXM5-80GB"),
-    ("H100", "oci", r"BM\.GPU\.H100", "H100-SXM5-80GB"),
-    ("H100", "runpod", r"", "H100-PCIE-80GB"),  # its SXM modules are called H100-SXM
-    ("H100", "verda", r"\dH100\.80S", "H100-SXM5-80GB"),
-    ("H100", "jarvislabs", r"", "H100-SXM5-80GB"),
-    ("V100", "aws", r"p3\.", "V100-SXM2-16GB"),
-    ("V100", "gcp", r"", "V100-SXM2-16GB"),
-    ("V100", "azure", r"Standard_NC\d+r?s_v3", "V100-PCIE-16GB"),
-    ("V100", "lambda", r"", "V100-SXM2-16GB"),
-    ("V100", "oci", r".*\.GPU3\.", "V100-SXM2-16GB"),
-    ("V100", "verda", r"", "V100-SXM2-16GB"),
-    ("V10032GB", "aws", r"p3dn\.", "V100-SXM2-32GB"),
-    ("V10032GB", "azure", r"Standard_ND40rs_v2", "V100-SXM2-32GB"),
-)
-
-
-def provider_name(foreign: str) -> str:
-    """The catalog's name of a provider."""
-    name = foreign.lower()
-    return _PROVIDERS.get(name, name)
-
 
 def catalog_name(
     provider: str, accelerator: str, instance_type: str, memory_gb: float | None = None
@@ -102,19 +59,22 @@ def catalog_name(
     ``memory_gb`` of one accelerator, where a catalog states it apart from the name, only chooses between
     variants of a name; the figure itself is never used.
     """
-    name = re.sub(r"[^A-Z0-9]", "", accelerator.upper())
+    name = _normalized(accelerator)
     for prefix in ("NVIDIA", "GEFORCE", "TESLA"):
         name = name.removeprefix(prefix)
     if memory_gb is not None and (name, round(memory_gb)) in _VARIANTS:
         name = f"{name}{round(memory_gb)}GB"
     if name in _BY_NAME:
         return _BY_NAME[name]
-    for foreign, cloud, pattern, ours in _BY_CLOUD:
-        if (foreign, cloud) == (name, provider_name(provider)) and re.match(
-            pattern, instance_type, re.IGNORECASE
-        ):
-            return ours
+    known = load_providers().get(provider_name(provider))
+    for meant in known.accelerators if known else ():
+        if _normalized(meant.name) == name and re.match(meant.instance_pattern, instance_type, re.IGNORECASE):
+            return meant.gpu
     return None
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "", name.upper())
 
 
 #: Names that mean several memories, and the memory that is not meant where none is stated.

@@ -16,18 +16,29 @@ from __future__ import annotations
 
 import csv
 import importlib
+import importlib.util
 import io
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
+from functools import partial
 
 from catalogs.errors import CatalogError
 from catalogs.gpus import GIB, Gpu, Link
-from catalogs.offers import BILLING_INCREMENT_S, Offer, Pricing
-from catalogs.sources.accelerators import catalog_name, provider_name
+from catalogs.offers import Offer, Pricing
+from catalogs.providers import billing_increment_s, load_providers, provider_name
+from catalogs.sources.accelerators import catalog_name
 from catalogs.sources.fetch import Fetched, fetch, join
-from catalogs.sources.imported import Imported, count_skipped
+from catalogs.sources.price_source import (
+    Imported,
+    PriceSource,
+    Source,
+    count_skipped,
+    is_address,
+    providers_in,
+)
 
+INSTALLED = "installed"  # in place of a folder or an address: the gpuhunt package
 _COLUMNS = (
     "instance_name",
     "location",
@@ -77,6 +88,7 @@ def read_items(
 ) -> Imported:
     """The offers in gpuhunt's rows; see ``import_gpuhunt``."""
     name = provider_name(provider)
+    billing_increment_s(name)  # without one none of its prices can be used: said once, not for each row
     skipped: list[tuple[str, str]] = []
     cheapest: dict[object, Offer] = {}
     for number, row in enumerate(rows, start=2):
@@ -92,8 +104,31 @@ def read_items(
     return Imported(provider=name, offers=tuple(cheapest.values()), skipped=count_skipped(skipped))
 
 
+def _sources(root: str, gpus: Mapping[str, Gpu], today: date) -> Iterator[Source]:
+    providers = load_providers().values()
+    published = [one.gpuhunt_catalog for one in providers if one.gpuhunt_catalog]
+    if root == INSTALLED:
+        for name in (*published, *(one.gpuhunt_online for one in providers if one.gpuhunt_online)):
+            read = partial(import_installed_gpuhunt, name, gpus, today)
+            yield Source(provider=provider_name(name), read=read)
+        return
+    for name in providers_in(root, "*.csv", published):
+        yield Source(provider=provider_name(name), read=partial(import_gpuhunt, root, name, gpus))
+
+
+SOURCE = PriceSource(
+    name="gpuhunt",
+    title="gpuhunt where it is installed",
+    help=f"A folder or http(s) address of gpuhunt's catalog, or '{INSTALLED}' for the package.",
+    rank=1,
+    default_root=lambda: INSTALLED if importlib.util.find_spec("gpuhunt") else None,
+    sources=_sources,
+    other_roots=(INSTALLED,),
+)
+
+
 def _fetch_csv(root: str, provider: str) -> Fetched:
-    if not root.startswith(("http://", "https://")):
+    if not is_address(root):
         return fetch(join(root, f"{provider}.csv"))
     version = fetch(join(root, provider, "version")).text.strip()
     archive = fetch(join(root, provider, version, "catalog.zip"))
@@ -151,7 +186,7 @@ def _offer(row: Mapping[str, str], provider: str, gpus: Mapping[str, Gpu], sourc
         gpu_link=gpu.link if gpu_count > 1 else Link.NONE,
         network_bytes_per_s=None,
         price_usd_per_hour=price,
-        billing_increment_s=BILLING_INCREMENT_S.get(provider, 1),
+        billing_increment_s=billing_increment_s(provider),
         source=source,
         as_of=as_of,
     )

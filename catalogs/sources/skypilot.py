@@ -21,15 +21,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from catalogs.errors import CatalogError
 from catalogs.gpus import GIB, Gpu, Link
-from catalogs.offers import BILLING_INCREMENT_S, Offer, Pricing
-from catalogs.sources.accelerators import catalog_name, provider_name
+from catalogs.offers import Offer, Pricing
+from catalogs.providers import billing_increment_s, load_providers, provider_name
+from catalogs.sources.accelerators import catalog_name
 from catalogs.sources.fetch import fetch, join
-from catalogs.sources.imported import Imported, count_skipped
+from catalogs.sources.price_source import Imported, PriceSource, Source, count_skipped, providers_in
 
-SCHEMA_VERSION = "v8"
+#: Where SkyPilot itself looks (sky/catalog/constants.py).
+ADDRESS = "https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/v8"
 _COLUMNS = (
     "InstanceType",
     "AcceleratorName",
@@ -60,15 +63,7 @@ _GCP_HOSTS = {
 }
 _GCP_GPU_MACHINE = re.compile(r"(a2|a3|a4|a4x|g2|g4|ct\w*)-")
 
-#: CPU instances worth a plan: today's general-purpose and compute families. Other clouds have few.
-_CPU_FAMILIES = {
-    "aws": re.compile(r"[mc][78][aig]\.\d*x?large$"),
-    "gcp": re.compile(r"(e2|n2|n4|c3|c4|c4a|t2d|t2a)-standard-\d+$"),
-    "azure": re.compile(r"Standard_D\d+(s|as|ps|pds|ds)_v[56]$"),
-}
-_CPU_VCPUS_MAX = 64
-#: Families on Arm, for the clouds whose rows have no Arch column.
-_ARM = re.compile(r"(t2a|c4a|n4a)-|Standard_\w+\dp\w*_v|VM\.Standard\.A\d\.")
+_CPU_VCPUS_MAX = 64  # of a CPU instance that is worth a plan
 
 
 def import_skypilot(root: str, cloud: str, gpus: Mapping[str, Gpu], as_of: date | None = None) -> Imported:
@@ -85,6 +80,7 @@ def import_skypilot(root: str, cloud: str, gpus: Mapping[str, Gpu], as_of: date 
 def read_vms(lines: Iterable[str], cloud: str, gpus: Mapping[str, Gpu], source: str, as_of: date) -> Imported:
     """The offers in the lines of one cloud's vms.csv; see ``import_skypilot``."""
     provider = provider_name(cloud)
+    billing_increment_s(provider)  # without one none of its prices can be used: said once, not for each row
     skipped: list[tuple[str, str]] = []
     vms = list(_vms(lines, f"{cloud}/vms.csv", skipped))
     if provider == "gcp":
@@ -99,6 +95,21 @@ def read_vms(lines: Iterable[str], cloud: str, gpus: Mapping[str, Gpu], source: 
         gpu = _gpu_name(provider, zones[0], [])
         offers += _offers(provider, gpus[str(gpu)], zones, source, as_of)
     return Imported(provider=provider, offers=tuple(offers), skipped=count_skipped(skipped))
+
+
+def _sources(root: str, gpus: Mapping[str, Gpu], today: date) -> Iterator[Source]:  # noqa: ARG001 - its files are dated
+    for cloud in providers_in(root, "*/vms.csv", (one.skypilot_catalog for one in load_providers().values())):
+        yield Source(provider=provider_name(cloud), read=partial(import_skypilot, root, cloud, gpus))
+
+
+SOURCE = PriceSource(
+    name="skypilot",
+    title="SkyPilot's hosted catalog",
+    help="A folder or http(s) address with <cloud>/vms.csv.",
+    rank=0,  # its rows name regions, and spot prices of every zone
+    default_root=lambda: ADDRESS,
+    sources=_sources,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,12 +208,13 @@ def _gpu_name(provider: str, vm: _Vm, skipped: list[tuple[str, str]]) -> str | N
 
 
 def _cpu_class(provider: str, vm: _Vm) -> str | None:
-    family = _CPU_FAMILIES.get(provider)
-    if not 1 <= vm.vcpus <= _CPU_VCPUS_MAX or (family and not family.match(vm.instance_type)):
+    known = load_providers()[provider]
+    if not 1 <= vm.vcpus <= _CPU_VCPUS_MAX or vm.arch == "i386":
         return None
-    if vm.arch == "i386":
+    if known.cpu_instance_types and not re.match(known.cpu_instance_types, vm.instance_type):
         return None
-    is_arm = vm.arch == "arm64" or (not vm.arch and _ARM.match(vm.instance_type))
+    arm = known.arm_instance_types  # for the clouds whose rows have no Arch column
+    is_arm = vm.arch == "arm64" or (not vm.arch and arm and re.match(arm, vm.instance_type))
     return "CPU-ARM64" if is_arm else "CPU-X86-64"
 
 
@@ -226,7 +238,7 @@ def _offers(provider: str, gpu: Gpu, zones: list[_Vm], source: str, as_of: date)
                 gpu_link=gpu.link if count > 1 else Link.NONE,
                 network_bytes_per_s=None,
                 price_usd_per_hour=round(price, 6),
-                billing_increment_s=BILLING_INCREMENT_S.get(provider, 1),
+                billing_increment_s=billing_increment_s(provider),
                 source=source,
                 as_of=as_of,
             )

@@ -2,57 +2,41 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
-from pathlib import Path
+from datetime import UTC, datetime
 
 from catalogs.errors import CatalogError
 from catalogs.gpus import Gpu, load_gpus
 from catalogs.offers import Offer, load_offers
-from catalogs.refresh import Outcome, Source, refresh, save_offers
-from catalogs.sources.published import INSTALLED, SKYPILOT_ADDRESS, sources_of
+from catalogs.refresh import Outcome, refresh, save_offers
+from catalogs.sources.registry import price_sources, sources_of
 from planner.commands.price_table import current_table, refreshed_path
 from planner.exits import Exit
 
 SKIPPED_SHOWN = 3
 
 
-def run(skypilot: str | None, gpuhunt: str | None, providers: tuple[str, ...]) -> Exit:
-    """Read every source, write the table whole, and say what became of each provider."""
+def run(roots: Mapping[str, str], providers: tuple[str, ...]) -> Exit:
+    """Read every source, write the table whole, and say what became of each provider.
+
+    ``roots`` says where price sources are read, by their names; empty: all of them, where they are published.
+    """
     gpus, today = load_gpus(), datetime.now(UTC).date()
-    sources = _sources(skypilot, gpuhunt, providers, gpus, today)
+    sources = sources_of(roots, gpus, today, providers)
     refreshed = refresh(sources, _before(gpus), gpus, today)
     for one in refreshed.outcomes:
         _say(one)
     if all(one.fault is not None for one in refreshed.outcomes):
+        flags = " or ".join(f"--{source.name}" for source in price_sources())
         raise CatalogError(
             "no provider's prices could be read, and the table stays as it was; check the network, or name a "
-            "copy by --skypilot or --gpuhunt"
+            f"copy by {flags}"
         )
     path = refreshed_path()
     save_offers(path, refreshed.offers)
     print(f"written: {path} ({len(refreshed.offers):,} offers), used from now on")
     return Exit.PLAN
-
-
-def _sources(
-    skypilot: str | None,
-    gpuhunt: str | None,
-    providers: tuple[str, ...],
-    gpus: Mapping[str, Gpu],
-    today: date,
-) -> tuple[Source, ...]:
-    """What the flags name; without any, SkyPilot's address, and gpuhunt where it is installed."""
-    if skypilot is None and gpuhunt is None:
-        skypilot = SKYPILOT_ADDRESS
-        gpuhunt = INSTALLED if importlib.util.find_spec("gpuhunt") else None
-    for flag, root in (("--skypilot", skypilot), ("--gpuhunt", gpuhunt)):
-        is_folder = root is not None and root != INSTALLED and not root.startswith(("http://", "https://"))
-        if is_folder and not Path(str(root)).is_dir():
-            raise CatalogError(f"{flag} {root}: neither a folder nor an http(s) address")
-    return sources_of(skypilot, gpuhunt, gpus, today, providers)
 
 
 def _before(gpus: Mapping[str, Gpu]) -> tuple[Offer, ...]:

@@ -16,14 +16,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from catalogs.gpus import Gpu
 from catalogs.offers import Pricing
+from catalogs.providers import load_providers
 from planner.launch.names import (
-    DSTACK_BACKENDS,
-    SKYPILOT_CLOUDS,
     dstack_accelerator,
+    dstack_backend,
     dstack_instance,
+    dstack_region,
     job_name,
     node_labels,
     skypilot_accelerator,
+    skypilot_cloud,
     skypilot_instance,
 )
 from planner.verify.evidence import LOOK_S
@@ -116,14 +118,14 @@ def _values(run: RunPlan, gpu: Gpu, facts: Sequence[str], *, has_requirements: b
         "has_requirements": has_requirements,
         "is_spot": offer.pricing is Pricing.SPOT,
         "region": region,
-        "infra": "/".join(filter(None, (SKYPILOT_CLOUDS.get(offer.provider), region))),
+        "infra": "/".join(filter(None, (skypilot_cloud(offer.provider), region))),
         "instance": skypilot_instance(offer),
         "accelerator": skypilot_accelerator(gpu.name, offer.provider),
         "dstack": {
-            "backend": DSTACK_BACKENDS.get(offer.provider),
+            "backend": dstack_backend(offer.provider),
             "instance": dstack_instance(offer),
             "accelerator": dstack_accelerator(gpu.name),
-            "region": None if offer.provider in {"runpod", "jarvislabs"} else region,  # named otherwise there
+            "region": dstack_region(offer),
         },
         "arch": "arm" if gpu.name == "CPU-ARM64" else "x86",
         "memory_gb": max(1, math.floor(memory_gib * _LEFT_FOR_NODE)),
@@ -141,7 +143,7 @@ def _values(run: RunPlan, gpu: Gpu, facts: Sequence[str], *, has_requirements: b
 
 def _skypilot_refusal(run: RunPlan) -> str | None:
     offer = run.offer
-    if offer.provider not in SKYPILOT_CLOUDS:
+    if skypilot_cloud(offer.provider) is None:
         return f"SkyPilot has no cloud {offer.provider}"
     if not run.is_cpu and skypilot_accelerator(offer.gpu, offer.provider) is None:
         return f"SkyPilot has no name for {offer.gpu} on {offer.provider}"
@@ -150,7 +152,7 @@ def _skypilot_refusal(run: RunPlan) -> str | None:
 
 def _dstack_refusal(run: RunPlan) -> str | None:
     offer = run.offer
-    if offer.provider not in DSTACK_BACKENDS:
+    if dstack_backend(offer.provider) is None:
         return f"dstack has no backend {offer.provider}"
     if not run.is_cpu and dstack_accelerator(offer.gpu) is None:
         return f"dstack has no name for {offer.gpu}"
@@ -172,7 +174,7 @@ def _notes(run: RunPlan, gpu: Gpu) -> list[str]:
     if run.offer.pricing is Pricing.SPOT:
         notes.append(
             "a spot instance can be taken away: train.py saves checkpoints below `PLANNER_OUTPUT`, which "
-            "must outlive the instances and be seen by all of them"
+            f"must outlive the instances and be seen by all of them; {_spot_notice(run.offer.provider)}"
         )
     if gpu.compute_capability is not None and gpu.compute_capability < _OLDEST_CUDA_13:
         notes.append(
@@ -184,6 +186,14 @@ def _notes(run: RunPlan, gpu: Gpu) -> list[str]:
             "dstack does not tell form factors apart: look at the instance it offers before you accept"
         )
     return notes
+
+
+def _spot_notice(provider: str) -> str:
+    known = load_providers().get(provider)
+    notice = known.spot_notice if known else None
+    if notice is None:
+        return f"how long before it {provider} gives notice is not known"
+    return f"{provider} gives {notice.seconds} s of notice at best ({notice.source})"
 
 
 def _plain(text: str) -> str:

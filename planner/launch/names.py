@@ -1,12 +1,11 @@
 """What SkyPilot, dstack and Kubernetes call a provider, an instance and an accelerator.
 
 The catalog's names mean exactly one chip; theirs do not: SkyPilot's "H100" is an SXM5 module on AWS, a PCIe
-card on RunPod, an NVL on Azure's NC series. So each of its names stands beside the providers where it means
-this chip. What is not in a table has no file, and the reason is said.
+card on RunPod, an NVL on Azure's NC series. So its names stand in the provider's row of providers.csv. What
+is not named there has no file, and the reason is said.
 
-Sources: SkyPilot's hosted catalog, schema v8, common/accelerators.csv and the providers' vms.csv (September
-2026), and skypilot 0.14.1, catalog/data_fetchers; gpuhunt 0.1.34, KNOWN_NVIDIA_GPUS and providers/, which
-dstack 0.22.5 reads; NVIDIA's GPU feature discovery for the node label.
+Sources beside those of providers.csv: gpuhunt 0.1.34, KNOWN_NVIDIA_GPUS, which dstack 0.22.5 reads; NVIDIA's
+GPU feature discovery for the node label.
 """
 
 from __future__ import annotations
@@ -15,72 +14,7 @@ import re
 
 from catalogs.gpus import Gpu
 from catalogs.offers import Offer
-
-OWN = "own"  # the provider of a price that the user gave
-
-#: Our provider -> SkyPilot's cloud, in `infra`.
-SKYPILOT_CLOUDS = {
-    name: name
-    for name in ("aws", "azure", "gcp", "lambda", "nebius", "oci", "paperspace", "runpod", "vast", "verda")
-}
-
-#: Our provider -> dstack's backend. An own machine is in an SSH fleet.
-DSTACK_BACKENDS = {
-    **{
-        name: name
-        for name in ("aws", "azure", "crusoe", "cudo", "gcp", "jarvislabs", "lambda", "nebius", "oci")
-    },
-    "runpod": "runpod",
-    "vast": "vastai",
-    "verda": "verda",
-    "vultr": "vultr",
-    OWN: "remote",
-}
-
-#: (catalog name, SkyPilot's name, the clouds where the one means the other)
-_SKYPILOT = (
-    ("P4-8GB", "P4", "gcp"),
-    ("P100-PCIE-16GB", "P100", "gcp oci"),
-    ("V100-SXM2-16GB", "V100", "aws gcp lambda oci verda"),
-    ("V100-PCIE-16GB", "V100", "azure"),
-    ("V100-SXM2-32GB", "V100-32GB", "aws azure"),
-    ("V100-PCIE-32GB", "V100-32GB", "paperspace"),
-    ("T4-16GB", "T4", "aws azure gcp"),
-    ("A10-24GB", "A10", "azure lambda oci"),
-    ("A10G-24GB", "A10G", "aws"),
-    ("A40-48GB", "A40", "runpod vast"),
-    ("A100-SXM4-40GB", "A100", "aws azure gcp lambda oci"),
-    ("A100-PCIE-40GB", "A100", "lambda"),
-    ("A100-SXM4-80GB", "A100-80GB", "aws azure gcp lambda oci paperspace verda"),
-    ("A100-SXM4-80GB", "A100-80GB-SXM", "runpod"),
-    ("A100-PCIE-80GB", "A100-80GB", "azure runpod"),
-    ("RTX-A4000-16GB", "RTXA4000", "runpod"),
-    ("RTX-A5000-24GB", "RTXA5000", "runpod"),
-    ("RTX-A6000-48GB", "RTXA6000", "runpod vast"),
-    ("RTX-A6000-48GB", "A6000", "lambda"),
-    ("RTX-3090-24GB", "RTX3090", "runpod vast"),
-    ("RTX-4090-24GB", "RTX4090", "runpod vast"),
-    ("RTX-5090-32GB", "RTX5090", "runpod vast"),
-    ("RTX-6000-ADA-48GB", "RTX6000-Ada", "runpod vast"),
-    ("RTX-6000-ADA-48GB", "RTX-6000-Ada", "verda"),
-    ("RTX-PRO-6000-SERVER-96GB", "RTXPRO6000", "runpod"),
-    ("RTX-PRO-6000-SERVER-96GB", "RTXPRO6000S", "vast"),
-    ("RTX-PRO-6000-SERVER-96GB", "RTX-PRO-6000", "verda"),
-    ("L4-24GB", "L4", "aws gcp runpod"),
-    ("L40-48GB", "L40", "runpod"),
-    ("L40S-48GB", "L40S", "aws nebius oci runpod vast"),
-    ("H100-SXM5-80GB", "H100", "aws azure gcp lambda nebius oci verda"),
-    ("H100-SXM5-80GB", "H100-SXM", "runpod"),
-    ("H100-PCIE-80GB", "H100", "lambda runpod"),
-    ("H100-NVL-94GB", "H100", "azure"),
-    ("H100-NVL-94GB", "H100-NVL", "runpod"),
-    ("H200-SXM-141GB", "H200", "aws gcp nebius oci verda"),
-    ("H200-SXM-141GB", "H200-SXM", "runpod"),
-    ("GH200-96GB", "GH200", "lambda"),
-    ("B200-SXM-180GB", "B200", "aws lambda nebius oci runpod verda"),
-    ("B300-SXM-288GB", "B300", "aws oci verda"),
-    ("GB200-186GB", "GB200", "oci"),
-)
+from catalogs.providers import InstanceNames, RegionNames, load_providers
 
 #: Catalog name -> gpuhunt's name and memory in GB. Form factors are not told apart there.
 _DSTACK = {
@@ -129,16 +63,27 @@ _DSTACK = {
     "GB200-186GB": ("GB200", 186),
 }
 
-_NAMED_ALIKE = frozenset(("aws", "azure", "lambda", "nebius", "oci", "verda"))  # their instance types, by all
-_KUBERNETES_CLOUDS = frozenset(("aws", "azure", "oci"))  # whose nodes carry their instance type in full
 _JOB_NAME_MAX = 41  # dstack's limit; Kubernetes' is 63, less what KubeRay adds
+
+
+def skypilot_cloud(provider: str) -> str | None:
+    """SkyPilot's cloud, in ``infra``; None where it has none."""
+    known = load_providers().get(provider)
+    return known.skypilot_cloud if known else None
+
+
+def dstack_backend(provider: str) -> str | None:
+    """dstack's backend; None where it has none. An own machine is in an SSH fleet."""
+    known = load_providers().get(provider)
+    return known.dstack_backend if known else None
 
 
 def skypilot_accelerator(gpu: str, provider: str) -> str | None:
     """SkyPilot's name of a catalog GPU on a provider's instances; None where it has none."""
-    return next(
-        (name for ours, name, clouds in _SKYPILOT if ours == gpu and provider in clouds.split()), None
-    )
+    known = load_providers().get(provider)
+    if known is None or known.skypilot_cloud is None:
+        return None
+    return next((meant.name for meant in known.accelerators if meant.gpu == gpu), None)
 
 
 def dstack_accelerator(gpu: str) -> tuple[str, int] | None:
@@ -148,24 +93,37 @@ def dstack_accelerator(gpu: str) -> tuple[str, int] | None:
 
 def skypilot_instance(offer: Offer) -> str | None:
     """The instance type as SkyPilot knows it; None where accelerators and count must do."""
-    if offer.provider == "gcp":
+    known = load_providers().get(offer.provider)
+    if known is None or known.instance_types is None:
+        return None
+    if known.instance_types is InstanceNames.HOST:
         return offer.instance_type.partition("+")[0]  # n1-standard-4+t4x1: the host; the GPU is named apart
-    return offer.instance_type if offer.provider in _NAMED_ALIKE else None
+    return offer.instance_type
 
 
 def dstack_instance(offer: Offer) -> str | None:
     """The instance type as gpuhunt knows it; None where resources must do."""
-    if offer.provider == "oci" and "$" in offer.instance_type:  # SkyPilot's way to write a flexible shape
+    if "$" in offer.instance_type:  # SkyPilot's way to write a flexible shape
         return None
-    if offer.provider == "nebius":
+    known = load_providers().get(offer.provider)
+    if known is not None and known.instance_types is InstanceNames.SPACED:
         return offer.instance_type.replace("_", " ", 1)  # "gpu-h100-sxm 1gpu-16vcpu-200gb"
     return skypilot_instance(offer)
 
 
+def dstack_region(offer: Offer) -> str | None:
+    """The region as dstack names it; None for any, or where its names are others."""
+    known = load_providers().get(offer.provider)
+    if offer.region == "any" or (known is not None and known.dstack_regions is RegionNames.OWN):
+        return None
+    return offer.region
+
+
 def node_labels(offer: Offer, gpu: Gpu, *, is_cpu: bool) -> dict[str, str]:
     """Labels of an offer's instances as Kubernetes nodes: by the cloud, else by GPU feature discovery."""
-    if offer.provider in _KUBERNETES_CLOUDS and "$" not in offer.instance_type:
-        return {"node.kubernetes.io/instance-type": offer.instance_type}
+    known = load_providers().get(offer.provider)
+    if known is not None and known.kubernetes_instance_label and "$" not in offer.instance_type:
+        return {known.kubernetes_instance_label: offer.instance_type}
     if is_cpu or not gpu.device_names:
         return {}
     return {"nvidia.com/gpu.product": gpu.device_names[0].replace(" ", "-")}

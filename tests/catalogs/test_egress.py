@@ -11,14 +11,13 @@ from catalogs.egress import (
     EgressPrice,
     destination_of,
     find_egress,
-    load_egress,
-    parse_egress,
 )
 from catalogs.errors import CatalogError
-from catalogs.gpus import GIB
+from catalogs.gpus import GIB, load_gpus
+from catalogs.providers import load_egress, parse_providers
 
 PRICES = load_egress()
-HEADER = "provider,destination,above_gib,usd_per_gib,free_gib_per_month,source,as_of"
+HEADER = "name,egress_internet_usd_per_gib,egress_source,egress_as_of"
 
 
 @pytest.mark.parametrize("price", PRICES, ids=lambda one: f"{one.provider} to {one.destination}")
@@ -71,16 +70,16 @@ def test_the_way_follows_from_both_ends(
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("cells", "message"),
     [
-        (["aws,moon,0,1,,x,2026-01-01"], "line 2, field destination: 'moon' is not one of"),
-        (["aws,internet,5,1,,x,2026-01-01"], "line 2, field above_gib: '5' is not 0 in the first row"),
-        (["aws,internet,0,1,,x,2026-01-01"] * 2, "line 3, field above_gib: '0' is not 0 in the first row"),
-        (["aws,internet,0,-1,,x,2026-01-01"], "line 2, field usd_per_gib: '-1' is not a positive number"),
-        (["aws,internet,0,1,,x,"], "line 2, field as_of: '' is not a date"),
-        (["aws,internet,0,1,,,2026-01-01"], "line 2, field source: '' is not a text"),
+        ("moon,x,2026-01-01", "egress_internet_usd_per_gib: 'moon' is not dollars per GiB, or rising tiers"),
+        ("1 above 5,x,2026-01-01", "egress_internet_usd_per_gib: '1 above 5' is not dollars"),
+        ("2; 1 above 0,x,2026-01-01", "egress_internet_usd_per_gib: '2; 1 above 0' is not dollars"),
+        ("-1,x,2026-01-01", "egress_internet_usd_per_gib: '-1' is not dollars"),
+        ("1,x,", "egress_as_of: '' is not a date"),
+        ("1,,2026-01-01", "egress_source: '' is not a text"),
     ],
 )
-def test_a_bad_row_is_named_by_file_line_and_field(rows: list[str], message: str) -> None:
-    with pytest.raises(CatalogError, match="e.csv, " + message):
-        parse_egress([HEADER, *rows], "e.csv")
+def test_a_bad_cell_is_named_by_file_line_and_field(cells: str, message: str) -> None:
+    with pytest.raises(CatalogError, match="p.csv, line 2, field " + message):
+        parse_providers([HEADER, f"acme,{cells}"], "p.csv", load_gpus())

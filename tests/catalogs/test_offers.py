@@ -125,10 +125,10 @@ def test_an_own_price_needs_a_catalog_name() -> None:
 
 
 def test_a_row_with_the_mandatory_columns_only_gets_the_documented_defaults() -> None:
-    text = "provider,instance_type,gpu,gpu_count,price_usd_per_hour\nMine,box,a100-sxm4-80gb,4,6.5\n"
+    text = "provider,instance_type,gpu,gpu_count,price_usd_per_hour\nOwn,box,a100-sxm4-80gb,4,6.5\n"
     (one,) = parse_offers(text.splitlines(), "mine.csv", GPUS, TODAY)
     assert one == Offer(
-        provider="mine",
+        provider="own",
         instance_type="box",
         region="any",
         pricing=Pricing.ON_DEMAND,
@@ -149,7 +149,7 @@ def test_a_row_with_the_mandatory_columns_only_gets_the_documented_defaults() ->
 def test_units_of_the_columns() -> None:
     text = (
         "provider,instance_type,gpu,gpu_count,price_usd_per_hour,vcpus,memory_gib,network_gbit_per_s,pricing\n"
-        "p,i,L4,1,1,4,16,10,Spot\n"
+        "own,i,L4,1,1,4,16,10,Spot\n"
     )
     (one,) = parse_offers(text.splitlines(), "t.csv", GPUS)
     assert (one.memory_bytes, one.network_bytes_per_s, one.pricing) == (16 << 30, 1.25e9, Pricing.SPOT)

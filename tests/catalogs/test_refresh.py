@@ -12,8 +12,8 @@ from catalogs.check import Rule
 from catalogs.errors import CatalogError
 from catalogs.gpus import Link, load_gpus
 from catalogs.offers import Offer, Pricing, load_offers
-from catalogs.refresh import Source, refresh, save_offers, stale, with_known_facts
-from catalogs.sources.imported import Imported, Skipped
+from catalogs.refresh import refresh, save_offers, stale, with_known_facts
+from catalogs.sources.price_source import Imported, Skipped, Source
 from catalogs.sources.skypilot import import_skypilot
 from catalogs.sources.table import read_offers
 from tests.builders import make_offer

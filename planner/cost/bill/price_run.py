@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from catalogs.egress import EgressPrice, load_egress
+from catalogs.egress import EgressPrice
 from catalogs.offers import Offer, Pricing
+from catalogs.providers import load_egress
 from planner.cost.bill.allin import all_in_bill, bill_of, interrupted_terms
 from planner.cost.bill.energy import Energy, run_energy
 from planner.cost.bill.overheads import CheckpointTimes, checkpoint_times, power_w, start_of

@@ -12,7 +12,7 @@ from catalogs.errors import CatalogError
 from catalogs.gpus import GIB, Link, load_gpus
 from catalogs.offers import Offer, Pricing
 from catalogs.sources.gpuhunt import import_gpuhunt, import_installed_gpuhunt
-from catalogs.sources.imported import Imported
+from catalogs.sources.price_source import Imported
 
 GPUS = load_gpus()
 DAY = date(2026, 11, 20)
@@ -79,7 +79,7 @@ def test_memory_tells_variants_of_a_name_apart(
     ("provider", "cells", "reason"),
     [
         ("vastai", "H100,80,False,,nvidia", "no accelerator of gpus.csv, or its form factor is not said"),
-        ("hotaisle", "MI300X,192,False,,amd", "not an NVIDIA GPU"),
+        ("vultr", "MI300X,192,False,,amd", "not an NVIDIA GPU"),
         ("gcp", "tpu-v5p,0,False,,", "not an NVIDIA GPU"),
         ("azure", "A10,8,False,,nvidia", "8 GB of a A10-24GB: a share is not a whole card"),
         ("aws", "L4,3,False,,nvidia", "3 GB of a L4-24GB: a share is not a whole card"),

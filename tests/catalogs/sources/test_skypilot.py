@@ -9,7 +9,7 @@ import pytest
 from catalogs.errors import CatalogError
 from catalogs.gpus import GIB, Link, load_gpus
 from catalogs.offers import Offer, Pricing
-from catalogs.sources.imported import Imported
+from catalogs.sources.price_source import Imported
 from catalogs.sources.skypilot import import_skypilot, read_vms
 
 GPUS = load_gpus()

@@ -9,8 +9,11 @@ from catalogs.errors import CatalogError
 from catalogs.offers import load_offers
 from catalogs.sources.table import read_offers
 
-HEADER = "provider,instance_type,region,pricing,gpu,gpu_count,vcpus,memory_gib,price_usd_per_hour,as_of"
-GOOD = "mine,box,dc1,on-demand,H100-SXM5-80GB,8,128,1024,16.8,2026-11-01"
+HEADER = (
+    "provider,instance_type,region,pricing,gpu,gpu_count,vcpus,memory_gib,price_usd_per_hour,as_of,"
+    "billing_increment_s"
+)
+GOOD = "mine,box,dc1,on-demand,H100-SXM5-80GB,8,128,1024,16.8,2026-11-01,60"
 
 
 def write(folder: Path, *lines: str) -> Path:
@@ -38,7 +41,7 @@ def test_a_good_table_is_read(tmp_path: Path) -> None:
 
 def test_a_spreadsheets_byte_order_mark_blank_lines_and_crlf_are_fine(tmp_path: Path) -> None:
     path = tmp_path / "excel.csv"
-    path.write_bytes(f"\ufeff{HEADER}\r\n\r\n{GOOD}\r\n,,,,,,,,,\r\n".encode())
+    path.write_bytes(f"\ufeff{HEADER}\r\n\r\n{GOOD}\r\n,,,,,,,,,,\r\n".encode())
     assert len(read_offers(path)) == 1
 
 
@@ -84,15 +87,15 @@ def test_a_bad_cell_is_named_by_file_line_field_and_value(
         ([HEADER + ",vcpus", GOOD + ",3"], "line 1: a column appears twice"),
         (
             [HEADER, GOOD + ",1,2"],
-            "line 2: 12 cells where the header has 10; quote a cell that contains a comma",
+            "line 2: 13 cells where the header has 11; quote a cell that contains a comma",
         ),
         ([HEADER, GOOD, GOOD], "line 3, field instance_type: 'box' is not unique"),
         (
-            [HEADER, "mine,cpu,dc1,on-demand,CPU-X86-64,2,8,32,1,2026-11-01"],
+            [HEADER, "mine,cpu,dc1,on-demand,CPU-X86-64,2,8,32,1,2026-11-01,1"],
             "field gpu_count: '2' is not 1: an instance without accelerators is one machine",
         ),
         (
-            [HEADER, "mine,cpu,dc1,on-demand,CPU-X86-64,1,,32,1,2026-11-01"],
+            [HEADER, "mine,cpu,dc1,on-demand,CPU-X86-64,1,,32,1,2026-11-01,1"],
             "field vcpus: '' is not a whole number",
         ),
         ([HEADER, 'mine,"box'], "not a CSV"),

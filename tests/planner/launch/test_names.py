@@ -4,15 +4,16 @@ import pytest
 
 from catalogs.gpus import DeviceKind, load_gpus
 from catalogs.offers import Offer, Pricing, load_offers
+from catalogs.providers import load_providers
 from catalogs.sources.accelerators import catalog_name
 from planner.launch.names import (
-    DSTACK_BACKENDS,
-    SKYPILOT_CLOUDS,
     dstack_accelerator,
+    dstack_backend,
     dstack_instance,
     job_name,
     node_labels,
     skypilot_accelerator,
+    skypilot_cloud,
     skypilot_instance,
 )
 from tests.builders import make_gpu, make_offer
@@ -35,7 +36,7 @@ def test_every_shipped_gpu_offer_of_a_cloud_that_skypilot_has_is_named_or_known_
     unnamed = {
         (one.provider, one.gpu)
         for one in GPU_OFFERS
-        if one.provider in SKYPILOT_CLOUDS and skypilot_accelerator(one.gpu, one.provider) is None
+        if skypilot_cloud(one.provider) and skypilot_accelerator(one.gpu, one.provider) is None
     }
     assert unnamed == NOT_IN_SKYPILOT
 
@@ -64,8 +65,9 @@ def test_the_memory_in_a_name_for_dstack_is_the_cards() -> None:
 
 
 def test_every_name_is_of_a_gpu_in_the_catalog() -> None:
-    for provider in SKYPILOT_CLOUDS:
-        assert any(skypilot_accelerator(gpu, provider) for gpu in GPUS), provider
+    for provider in load_providers():
+        if skypilot_cloud(provider):
+            assert any(skypilot_accelerator(gpu, provider) for gpu in GPUS), provider
     assert skypilot_accelerator("H100-SXM5-80GB", "runpod") == "H100-SXM"
     assert skypilot_accelerator("H100-PCIE-80GB", "runpod") == "H100"
     assert skypilot_accelerator("H100-PCIE-80GB", "aws") is None
@@ -89,8 +91,8 @@ def test_instance_types_as_each_tool_writes_them(
 
 
 def test_an_own_machine_is_in_an_ssh_fleet_of_dstack_and_unknown_to_skypilot() -> None:
-    assert DSTACK_BACKENDS["own"] == "remote"
-    assert "own" not in SKYPILOT_CLOUDS
+    assert dstack_backend("own") == "remote"
+    assert skypilot_cloud("own") is None
 
 
 def test_nodes_are_told_by_the_clouds_label_or_by_nvidias() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalogs.egress import load_egress
 from catalogs.gpus import GIB
+from catalogs.providers import load_egress
 from planner.cost.bill.allin import all_in_bill, bill_of, interrupted_terms
 from planner.cost.bill.energy import run_energy
 from planner.cost.bill.parameters import AllIn

@@ -8,8 +8,10 @@ import pytest
 
 from catalogs.errors import CatalogError
 from catalogs.gpus import load_gpus
+from catalogs.providers import load_providers
 from catalogs.refresh import refresh
-from catalogs.sources.published import GPUHUNT_PROVIDERS, INSTALLED, SKYPILOT_CLOUDS, sources_of
+from catalogs.sources.gpuhunt import INSTALLED
+from catalogs.sources.registry import price_sources, sources_of
 from catalogs.sources.skypilot import import_skypilot
 
 GPUS = load_gpus()
@@ -43,7 +45,7 @@ def folders(tmp_path: Path) -> tuple[str, str]:
 
 def test_a_folder_says_what_it_holds_and_skypilot_goes_first(tmp_path: Path) -> None:
     sky, hunt = folders(tmp_path)
-    sources = sources_of(sky, hunt, GPUS, TODAY)
+    sources = sources_of({"skypilot": sky, "gpuhunt": hunt}, GPUS, TODAY)
     assert [one.provider for one in sources] == ["aws", "verda", "lambda"]
     offers = refresh(sources, (), GPUS, TODAY).offers
     prices = {one.provider: one.price_usd_per_hour for one in offers if one.pricing == "on-demand"}
@@ -51,27 +53,33 @@ def test_a_folder_says_what_it_holds_and_skypilot_goes_first(tmp_path: Path) -> 
 
 
 def test_an_address_has_the_providers_known_to_be_there() -> None:
-    sources = sources_of("https://example.invalid/v8", None, GPUS, TODAY)
-    assert [one.provider for one in sources] == list(SKYPILOT_CLOUDS)
-    sources = sources_of(None, "https://example.invalid", GPUS, TODAY)
-    assert len(sources) == len(GPUHUNT_PROVIDERS)
-    assert "hyperstack" in {one.provider for one in sources_of(None, INSTALLED, GPUS, TODAY)}
+    providers = load_providers().values()
+    sources = sources_of({"skypilot": "https://example.invalid/v8"}, GPUS, TODAY)
+    assert [source.provider for source in sources] == [one.name for one in providers if one.skypilot_catalog]
+    sources = sources_of({"gpuhunt": "https://example.invalid"}, GPUS, TODAY)
+    assert [source.provider for source in sources] == [one.name for one in providers if one.gpuhunt_catalog]
+    assert "hyperstack" in {one.provider for one in sources_of({"gpuhunt": INSTALLED}, GPUS, TODAY)}
+
+
+def test_the_sources_that_there_are_stand_in_order() -> None:
+    assert [source.name for source in price_sources()] == ["skypilot", "gpuhunt"]
 
 
 def test_providers_can_be_picked(tmp_path: Path) -> None:
     sky, hunt = folders(tmp_path)
-    assert [one.provider for one in sources_of(sky, hunt, GPUS, TODAY, ["lambda"])] == ["lambda"]
+    roots = {"skypilot": sky, "gpuhunt": hunt}
+    assert [one.provider for one in sources_of(roots, GPUS, TODAY, ["lambda"])] == ["lambda"]
     with pytest.raises(
         CatalogError, match="--provider acme: not published there; there are aws, lambda, verda"
     ):
-        sources_of(sky, hunt, GPUS, TODAY, ["acme"])
+        sources_of(roots, GPUS, TODAY, ["acme"])
 
 
 def test_a_folder_without_a_catalog_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match=r"no catalog there: no file \*/vms\.csv"):
-        sources_of(str(tmp_path), None, GPUS, TODAY)
+        sources_of({"skypilot": str(tmp_path)}, GPUS, TODAY)
 
 
 def test_a_read_cloud_is_the_importers_own(tmp_path: Path) -> None:
     sky, _ = folders(tmp_path)
-    assert sources_of(sky, None, GPUS, TODAY, ["aws"])[0].read() == import_skypilot(sky, "aws", GPUS)
+    assert sources_of({"skypilot": sky}, GPUS, TODAY, ["aws"])[0].read() == import_skypilot(sky, "aws", GPUS)
