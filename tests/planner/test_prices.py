@@ -83,7 +83,7 @@ def test_reserved_rates_of_the_users_table_are_admitted_when_asked_for(tmp_path:
     table.write_text(
         "provider,instance_type,gpu,gpu_count,price_usd_per_hour,pricing,billing_increment_s\n"
         "rack,node-1,H100-SXM5-80GB,8,9.6,reserved,3600\n"
-        "rack,node-2,L4-24GB,1,0.3,,\n"
+        "rack,node-2,L4-24GB,1,0.3,,1\n"
     )
     without = read_prices(flags(catalog=table))
     assert [one.instance_type for one in without.admitted] == ["node-2"]
