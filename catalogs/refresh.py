@@ -109,11 +109,12 @@ def refresh(
 
 
 def with_known_facts(offers: Iterable[Offer], known: Iterable[Offer]) -> tuple[Offer, ...]:
-    """The offers with what a price list leaves out and is known of the same instance type: network and link.
+    """The offers with what a price list leaves out and is known of the same instance type.
 
-    An interruption rate is taken over for the same region only.
+    That is network, link and billing block; an interruption rate is taken over for the same region only.
     """
     all_known = tuple(known)
+    blocks = {(one.provider, one.instance_type): one.billing_increment_s for one in all_known}
     types = {one.instance_type: one for one in all_known if one.network_bytes_per_s is not None}
     rates = {one.key: one.interruption_rate_per_hour for one in all_known}
     completed = []
@@ -123,7 +124,8 @@ def with_known_facts(offers: Iterable[Offer], known: Iterable[Offer]) -> tuple[O
             network = offer.network_bytes_per_s or like.network_bytes_per_s
             offer = replace(offer, network_bytes_per_s=network, gpu_link=like.gpu_link)  # noqa: PLW2901
         rate = offer.interruption_rate_per_hour or rates.get(offer.key)
-        completed.append(replace(offer, interruption_rate_per_hour=rate))
+        block_s = blocks.get((offer.provider, offer.instance_type), offer.billing_increment_s)
+        completed.append(replace(offer, interruption_rate_per_hour=rate, billing_increment_s=block_s))
     return tuple(completed)
 
 

@@ -221,13 +221,19 @@ def studies(storage: options.Storage = None) -> None:
 
 @catalog_app.callback(invoke_without_command=True)
 @grouped(pricing=offer_flags)
-def catalog(context: typer.Context, gpus: options.GpusOnly = False, *, pricing: Pricing) -> None:
+def catalog(
+    context: typer.Context,
+    gpus: options.GpusOnly = False,
+    history: options.History = None,
+    *,
+    pricing: Pricing,
+) -> None:
     """List the offers, or the GPUs, that the planner knows; `planner catalog refresh` fetches new prices."""
     if context.invoked_subcommand is not None:
         return
     from planner.commands import catalog as command
 
-    raise typer.Exit(command.run(pricing, gpus))
+    raise typer.Exit(command.run(pricing, is_gpus=gpus, history=history))
 
 
 @catalog_app.command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from catalogs.history import PricePoint
 from catalogs.offers import Offer, Pricing
 
 
@@ -17,7 +18,7 @@ class Filters:
     is_spot: bool | None = None  # True: spot only; False: no spot; None: both
     is_reserved: bool = False  # reserved prices too, which only those who have committed pay
 
-    def refusal(self, offer: Offer) -> str | None:
+    def refusal(self, offer: Offer | PricePoint) -> str | None:
         """Why ``offer`` is not considered; None when it is."""
         if self.providers and offer.provider not in self.providers:
             return "from a provider that was not asked for"

@@ -175,6 +175,15 @@ StudyOption = Annotated[
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Run the sweep as a Ray job on the cluster.")]
 JobId = Annotated[str, typer.Argument(help="As `planner sweep --submit` named it.", show_default=False)]
+History = Annotated[
+    str | None,
+    typer.Option(
+        "--history",
+        help="Earlier prices of a GPU or its family (H100), as `planner catalog refresh` recorded them.",
+        metavar="GPU",
+        show_default=False,
+    ),
+]
 GpusOnly = Annotated[bool, typer.Option("--gpus", help="The GPUs and their figures.")]
 StudyOrModel = Annotated[
     str,

@@ -8,10 +8,12 @@ from datetime import UTC, date, datetime
 from rich.console import Console
 from rich.table import Table
 
-from catalogs.gpus import DeviceKind, Gpu
+from catalogs.gpus import DeviceKind, Gpu, find_family
+from catalogs.history import PricePoint, read_history
 from catalogs.offers import Offer
 from catalogs.refresh import is_stale, stale
-from planner.commands.prices import read_prices
+from planner.commands.price_table import history_path
+from planner.commands.prices import Prices, read_prices
 from planner.exits import Exit
 from planner.given import Pricing
 from planner.reports import formats
@@ -19,10 +21,12 @@ from planner.reports import formats
 TABLE_WIDTH_MAX = 400
 
 
-def run(pricing: Pricing, is_gpus: bool) -> Exit:  # noqa: FBT001  (a flag)
+def run(pricing: Pricing, *, is_gpus: bool, history: str | None) -> Exit:
     """Print one table."""
     prices = read_prices(pricing)
-    if is_gpus:
+    if history is not None:
+        _show_history(history, prices)
+    elif is_gpus:
         wanted = prices.filters.gpus
         gpus = [one for name, one in prices.gpus.items() if not wanted or name in wanted]
         _print(_gpu_table(gpus))
@@ -41,6 +45,47 @@ def run(pricing: Pricing, is_gpus: bool) -> Exit:  # noqa: FBT001  (a flag)
         )
         print("\n".join(lines))
     return Exit.PLAN
+
+
+def _show_history(gpu: str, prices: Prices) -> None:
+    """What refreshes recorded of a GPU or its family, as far as the filters let it through."""
+    path = history_path()
+    names = [one.name for one in find_family(gpu, prices.gpus)]
+    points = [one for one in read_history(path, names) if prices.filters.refusal(one) is None]
+    if not points:
+        print(
+            f"No earlier prices of {' or '.join(names)} are on record; `planner catalog refresh` adds them."
+        )
+        return
+    _print(_history_table(points))
+    offers = {(one.provider, one.instance_type, one.region, one.pricing) for one in points}
+    print(
+        f"{len(points):,} prices of {len(offers):,} offers, in US dollars, since {points[0].as_of}; "
+        f"a price holds until the offer's next row: {path}"
+    )
+
+
+def _history_table(points: Iterable[PricePoint]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("date", "GPU", "provider", "instance", "region", "pricing"):
+        table.add_column(name, no_wrap=True)
+    for name in ("GPUs", "price", "per GPU", "change"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in points:
+        usd, change = one.usd_per_hour, one.change_fraction
+        table.add_row(
+            one.as_of.isoformat(),
+            one.gpu,
+            one.provider,
+            one.instance_type,
+            one.region,
+            str(one.pricing),
+            str(one.gpu_count),
+            "gone" if usd is None else formats.usd_per_hour(usd),
+            "-" if usd is None else formats.usd_per_hour(usd / one.gpu_count),
+            "-" if change is None else f"{change:+.1%}",
+        )
+    return table
 
 
 def _print(table: Table) -> None:

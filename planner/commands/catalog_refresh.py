@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 
 from catalogs.errors import CatalogError
 from catalogs.gpus import Gpu, load_gpus
+from catalogs.history import record_prices
 from catalogs.offers import Offer, load_offers
 from catalogs.refresh import Outcome, refresh, save_offers
 from catalogs.sources.registry import price_sources, sources_of
-from planner.commands.price_table import current_table, refreshed_path
+from planner.commands.price_table import current_table, history_path, refreshed_path
 from planner.exits import Exit
 
 SKIPPED_SHOWN = 3
@@ -24,7 +25,8 @@ def run(roots: Mapping[str, str], providers: tuple[str, ...]) -> Exit:
     """
     gpus, today = load_gpus(), datetime.now(UTC).date()
     sources = sources_of(roots, gpus, today, providers)
-    refreshed = refresh(sources, _before(gpus), gpus, today)
+    before = _before(gpus)
+    refreshed = refresh(sources, before, gpus, today)
     for one in refreshed.outcomes:
         _say(one)
     if all(one.fault is not None for one in refreshed.outcomes):
@@ -36,6 +38,9 @@ def run(roots: Mapping[str, str], providers: tuple[str, ...]) -> Exit:
     path = refreshed_path()
     save_offers(path, refreshed.offers)
     print(f"written: {path} ({len(refreshed.offers):,} offers), used from now on")
+    read = [one.provider for one in refreshed.outcomes if one.fault is None]
+    count = record_prices(history_path(), before, refreshed.offers, read, today)
+    print(f"added: {count:,} price changes to {history_path()}; `planner catalog --history GPU` shows them")
     return Exit.PLAN
 
 

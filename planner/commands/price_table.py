@@ -27,6 +27,11 @@ def refreshed_path() -> Path:
     return Path(platformdirs.user_data_dir("planner")) / "offers.csv"
 
 
+def history_path() -> Path:
+    """Where the prices of earlier days are kept: the user's data directory."""
+    return Path(platformdirs.user_data_dir("planner")) / "prices.db"
+
+
 def current_table(gpus: Mapping[str, Gpu]) -> PriceTable:
     """The refreshed table, unless there is none or a newer version of planner ships newer prices.
 

@@ -40,9 +40,56 @@ VMS = (
 )
 
 
-def test_a_row_and_its_prices_are_all_that_a_new_provider_needs(tmp_path: Path) -> None:
-    table = tmp_path / "catalogs"
+SOURCE = """
+from catalogs.sources.price_source import Imported, PriceSource, Source
+from tests.builders import make_offer
+
+def sources(root, gpus, today):
+    offers = (make_offer(provider="own", as_of=today),)
+    yield Source(provider="own", read=lambda: Imported(provider="own", offers=offers, skipped=()))
+
+SOURCE = PriceSource(
+    name="acme",
+    title="Acme's list",
+    help="A folder of Acme's.",
+    rank=9,
+    default_root=lambda: None,
+    sources=sources,
+)
+"""
+
+
+def in_another_catalog(folder: Path, *command: str) -> str:
+    """What a process prints that finds the copy of catalogs in ``folder``."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "XDG_DATA_HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def copy_catalogs(folder: Path) -> Path:
+    table = folder / "catalogs"
     shutil.copytree(Path(catalogs.__file__).parent, table, ignore=shutil.ignore_patterns("__pycache__"))
+    return table
+
+
+def test_a_file_is_all_that_a_new_price_source_needs(tmp_path: Path) -> None:
+    (copy_catalogs(tmp_path) / "sources" / "acme.py").write_text(SOURCE)
+    said = in_another_catalog(tmp_path, "-m", "planner", "catalog", "refresh", "--help")
+    assert "--acme" in said
+    assert "Acme's list" in said
+    said = in_another_catalog(tmp_path, "-m", "planner", "catalog", "refresh", "--acme", str(tmp_path))
+    assert "own: 1 offers" in said
+
+
+def test_a_row_and_its_prices_are_all_that_a_new_provider_needs(tmp_path: Path) -> None:
+    table = copy_catalogs(tmp_path)
     columns = (table / "providers.csv").read_text().splitlines()[0].split(",")
     with (table / "providers.csv").open("a") as file:
         file.write(",".join(PROVIDER.get(name, "") for name in columns) + "\n")
@@ -51,16 +98,7 @@ def test_a_row_and_its_prices_are_all_that_a_new_provider_needs(tmp_path: Path) 
     (tmp_path / "sky" / "nimbus").mkdir(parents=True)
     (tmp_path / "sky" / "nimbus" / "vms.csv").write_text(VMS)
 
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "catalogs" / "new_provider.py")],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "XDG_DATA_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    made = json.loads(done.stdout)
+    made = json.loads(in_another_catalog(tmp_path, str(ROOT / "tests" / "catalogs" / "new_provider.py")))
 
     assert made["offers"] == 2
     assert made["admitted"] == ["n1-h100", "n1-h100"]

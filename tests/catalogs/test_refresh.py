@@ -72,6 +72,12 @@ def test_an_empty_answer_is_a_fault() -> None:
     assert refreshed.outcomes[0].skipped == skipped
 
 
+def test_a_billing_block_that_is_known_of_an_instance_type_stays_its_own() -> None:
+    bare_metal = make_offer(provider="oci", instance_type="BM.GPU.H100.8", billing_increment_s=3600)
+    (refreshed,) = with_known_facts([replace(bare_metal, billing_increment_s=60, region="r-2")], [bare_metal])
+    assert refreshed.billing_increment_s == 3600
+
+
 @pytest.mark.parametrize(
     ("change", "rule"),
     [

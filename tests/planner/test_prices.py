@@ -160,6 +160,27 @@ def test_refresh_reads_gpuhunts_folder(tmp_path: Path, capsys: pytest.CaptureFix
     assert len(read_prices(flags()).offers) == len(load_offers()) + 1
 
 
+def test_the_history_says_by_date_what_an_offer_cost_and_since_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["catalog", "--history", "L4"]) == Exit.PLAN
+    assert "No earlier prices of L4-24GB are on record" in capsys.readouterr().out
+    table = tmp_path / "sky" / "lambda" / "vms.csv"
+    table.parent.mkdir(parents=True)
+    for price in (0.80, 0.60):
+        table.write_text(f"{VMS_HEADER}gpu_1x_l4,L4,1.0,8.0,32.0,{price},us-east-1,,\n")
+        assert run(["catalog", "refresh", "--skypilot", str(tmp_path / "sky")]) == Exit.PLAN
+    assert "added: 1 price changes to " in capsys.readouterr().out
+    assert run(["catalog", "--history", "L4", "--provider", "lambda"]) == Exit.PLAN
+    first, second, end = capsys.readouterr().out.splitlines()[1:4]
+    assert first.split() == [
+        *f"{TODAY} L4-24GB lambda gpu_1x_l4 us-east-1 on-demand 1 $0.800/h $0.800/h".split(),
+        "-",
+    ]
+    assert second.split()[-3:] == ["$0.600/h", "$0.600/h", "-25.0%"]
+    assert end.startswith(f"2 prices of 1 offers, in US dollars, since {TODAY}")
+
+
 def test_when_nothing_can_be_read_the_table_stays(
     published: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
