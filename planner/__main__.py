@@ -12,6 +12,7 @@ from catalogs.errors import CatalogError
 from planner.cli import app
 from planner.errors import PlannerError
 from planner.exits import Exit
+from planner.redaction import redacted
 from trials.errors import TrialsError
 
 
@@ -39,12 +40,12 @@ def run(arguments: list[str]) -> int:
 
 def _failed(error: Exception) -> int:
     if hasattr(error, "format_message"):  # a flag that the parser refused
-        print(f"planner: {error.format_message()}", file=sys.stderr)
+        print(f"planner: {redacted(error.format_message())}", file=sys.stderr)
         return Exit.BAD_INPUT
     if isinstance(error, PlannerError | CatalogError | TrialsError):
-        print(f"planner: {error}", file=sys.stderr)
+        print(f"planner: {redacted(str(error))}", file=sys.stderr)
         return Exit.BAD_INPUT
-    traceback.print_exception(error, file=sys.stderr)
+    print(redacted("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     print(
         "planner: this is our fault, not yours; please report it with the lines above. "
         "Every finished trial is saved.",

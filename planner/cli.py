@@ -65,7 +65,7 @@ def sweep(
     if submit:
         from planner.commands.submit import run as submit_sweep
 
-        raise typer.Exit(submit_sweep(model, address, context, output))
+        raise typer.Exit(submit_sweep(model, study, address, context, output))
     from trials.check import checking
     from trials.model_file.source import hash_workload
 

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
+from planner.redaction import redacted
 from planner.reports import formats
 from planner.reports.labels import configuration
 from planner.sweep import Event, Expected, Limits, TrialEnded, TrialStarted
@@ -23,7 +24,7 @@ CONSOLE = Console(stderr=True, highlight=False)
 
 def say(text: str) -> None:
     """A line for a person."""
-    CONSOLE.print(text, markup=False, soft_wrap=True)
+    CONSOLE.print(redacted(text), markup=False, soft_wrap=True)
 
 
 def announce(expected: Expected, limits: Limits) -> str:

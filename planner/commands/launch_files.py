@@ -19,12 +19,13 @@ from planner.given import Output, Pricing
 from planner.launch.files import OPTIONAL_FILES, LaunchFiles, launch_files
 from planner.plans.plan import Plan
 from planner.plans.renting import policies_for
+from planner.redaction import redacted_url
 from planner.reports import formats
 from planner.reports.batch_words import choice_line
 from planner.reports.labels import configuration, rental
 from planner.reports.report import Report
 from planner.study.reading import read_study
-from planner.study.storage import default_storage_url, shown, sqlite_file, sqlite_url
+from planner.study.storage import default_storage_url, sqlite_file, sqlite_url
 from planner.target import TargetFlags
 from planner.verify.run_plan import RunPlan, run_plan_of
 from trials.model_file.source import hash_workload, local_files
@@ -153,7 +154,7 @@ def _falling_back(plan: Plan, fallback: PolicyOutcome) -> tuple[str, ...]:
 def _from_elsewhere(storage: str) -> str:
     """The URL as a command in another folder needs it; the password stays out of the files."""
     file = sqlite_file(storage)
-    return shown(storage) if file is None else sqlite_url(file.resolve())
+    return redacted_url(storage) if file is None else sqlite_url(file.resolve())
 
 
 def _requirements(workload: Workload) -> Path:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from planner.exits import Exit
+from planner.redaction import redacted_url
 from planner.study.listing import summaries
 from planner.study.storage import default_storage_url
 
@@ -22,5 +23,5 @@ def run(storage: str | None) -> Exit:
             str(one.measurement_count),
             (one.last_trial_at or "never").replace("T", " "),
         )
-    Console().print(table if table.row_count else f"no studies in {url}")
+    Console().print(table if table.row_count else f"no studies in {redacted_url(url)}")
     return Exit.PLAN

@@ -13,38 +13,43 @@ from planner.commands.price_table import refreshed_path
 from planner.errors import PlannerError
 from planner.given import Output
 from planner.live import say
-from planner.study.storage import default_storage_url, sqlite_file, sqlite_url
+from planner.redaction import redacted_url
+from planner.study.storage import default_storage_url, sqlite_url
+from planner.study.store import default_study_name
+from planner.study.transfer import bring_home, take_along
 from trials.cluster.submit import Job, follow, job_of, submit
 from trials.model_file.source import hash_workload
 
-_STUDIES, _REPORT = "studies.db", "planner-report"  # in the job's directory
+_STUDY, _REPORT = "study.db", "planner-report"  # in the job's directory
 _NOT_SENT = frozenset({"model", "address", "storage", "out", "json", "submit"})  # mean something else there
-_SENT_AT = "planner-study-changed-at"  # among the job's metadata
 
 
-def run(model: Path, address: str | None, context: typer.Context, output: Output) -> int:
-    """Submit, follow until the job ends, bring study and report home, and give the job's exit code."""
+def run(
+    model: Path, study_name: str | None, address: str | None, context: typer.Context, output: Output
+) -> int:
+    """Submit, follow until the job ends, bring study and report home, and give the job's exit code.
+
+    The job works on a copy of the one study, in a file of its own: the URL of the user's storage, which may
+    hold a password, stays here, since Ray shows a job's command and environment to all who see the dashboard.
+    """
     workload = hash_workload(model)
-    url = output.storage or default_storage_url()
-    local = sqlite_file(url)
     argv, files = typed_again(context)
     if "--catalog" not in argv and refreshed_path().exists():
         files["offers.csv"] = refreshed_path()  # the prices in use here
         argv += ["--catalog", "offers.csv"]
-    job = submit(
-        address,
-        ["sweep", Path(workload.path).name, *argv, "--storage", _storage_there(url)],
-        workload,
-        send=files if local is None else {**files, _STUDIES: local},
-        fetch=(_REPORT,) if local is None else (_STUDIES, _REPORT),
-        metadata={_SENT_AT: _changed_at(local)},
-    )
+    with tempfile.TemporaryDirectory(prefix="planner-study-") as folder:
+        files[_STUDY] = Path(folder) / _STUDY
+        take_along(_storage(output), workload, study_name or default_study_name(workload), files[_STUDY])
+        job = submit(
+            address,
+            ["sweep", Path(workload.path).name, *argv, "--storage", sqlite_url(Path(_STUDY))],
+            workload,
+            send=files,
+            fetch=(_STUDY, _REPORT),
+        )
     for note in job.notes:
         say(note)
-    say(
-        f"submitted as job {job.job_id}; it goes on if this client ends. Come back to it by "
-        f"`planner job {job.job_id} --address {job.address}`"
-    )
+    say(f"submitted as job {job.job_id}; it goes on if this client ends. Come back to it by `{_again(job)}`")
     return _bring_home(job, output)
 
 
@@ -77,26 +82,15 @@ def typed_again(context: typer.Context) -> tuple[list[str], dict[str, Path]]:
 def _bring_home(job: Job, output: Output) -> int:
     with tempfile.TemporaryDirectory(prefix="planner-results-") as results:
         code = follow(job, into=Path(results), on_line=say)
-        local = sqlite_file(output.storage or default_storage_url())
-        if local is not None:
-            _bring_study(Path(results) / _STUDIES, local, job.metadata.get(_SENT_AT))
         _bring_report(Path(results) / _REPORT, output)
+        found = Path(results) / _STUDY
+        if found.exists():
+            try:
+                name, count = bring_home(found, _storage(output))
+            except PlannerError as error:
+                raise PlannerError(f"{error}; then `{_again(job)}` brings the study home") from error
+            say(f"study {name}: {count} trial(s) of the job added to {redacted_url(_storage(output))}")
     return code
-
-
-def _bring_study(found: Path, local: Path, sent_at: str | None) -> None:
-    """Replace the local file by what came back, unless somebody wrote to it meanwhile."""
-    if not found.exists():
-        return
-    if _changed_at(local) != sent_at:
-        aside = local.with_name(f"{local.stem}-from-job{local.suffix}")
-        shutil.copyfile(found, aside)
-        say(f"{local} was written to while the job ran, so the job's studies are in {aside}")
-        return
-    local.parent.mkdir(parents=True, exist_ok=True)
-    partial = local.with_name(f".{local.name}.new")
-    shutil.copyfile(found, partial)
-    partial.replace(local)
 
 
 def _bring_report(found: Path, output: Output) -> None:
@@ -111,9 +105,9 @@ def _bring_report(found: Path, output: Output) -> None:
     say(f"written: {output.out}")
 
 
-def _storage_there(url: str) -> str:
-    return url if sqlite_file(url) is None else sqlite_url(Path(_STUDIES))
+def _storage(output: Output) -> str:
+    return output.storage or default_storage_url()
 
 
-def _changed_at(file: Path | None) -> str:
-    return str(file.stat().st_mtime_ns) if file is not None and file.exists() else "absent"
+def _again(job: Job) -> str:
+    return f"planner job {job.job_id} --address {job.address}"

@@ -17,7 +17,7 @@ from typing import Any
 
 BEAT_S = 30.0
 DEAD_AFTER_S = 600.0  # without a beat, as another host sees it
-_PREFIX = "holder:"
+PREFIX = "holder:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,9 @@ def others(attributes: Mapping[str, Any]) -> dict[str, Holder]:
     """Other processes that work on a study with these attributes, by name. One host has one at most."""
     now_s = time.time()
     found = (
-        Holder(host=key.removeprefix(_PREFIX), **value)
+        Holder(host=key.removeprefix(PREFIX), **value)
         for key, value in attributes.items()
-        if key.startswith(_PREFIX) and value is not None
+        if key.startswith(PREFIX) and value is not None
     )
     return {one.name: one for one in found if one.is_alive(now_s)}
 
@@ -63,7 +63,7 @@ def beating(write: Callable[[str, object], None], on_trouble: type[Exception]) -
     A write that raises ``on_trouble`` is left to whoever writes next to notice.
     """
     is_over = threading.Event()
-    key = _PREFIX + this_process().host
+    key = PREFIX + this_process().host
 
     def write_now() -> None:
         me = this_process()

@@ -35,6 +35,13 @@ def summaries(storage_url: str) -> tuple[StudySummary, ...]:
         return tuple(_summary(Study(one, storage_url)) for one in ours)
 
 
+def study_names(storage_url: str) -> list[str]:
+    """The name of every study of the storage, those of others included."""
+    storage = open_storage(storage_url, is_created=True)
+    with storage_errors(storage_url):
+        return [one.study_name for one in storage.get_all_studies()]
+
+
 def trial_configs(storage_url: str) -> Iterator[tuple[str, str]]:
     """Name of study and configuration, as it was saved, of every trial of the storage."""
     storage = open_storage(storage_url, is_created=False)

@@ -14,8 +14,9 @@ from typing import Any
 
 from planner.errors import PlannerError
 from planner.estimate.other_workloads import OtherWorkload
+from planner.redaction import redacted_url
 from planner.study.saved import CONFIG, SavedStudy, check_schema, found, saved_trial
-from planner.study.storage import shown, sqlite_file, sqlite_url
+from planner.study.storage import sqlite_file, sqlite_url
 from trials.trial import Measurement
 
 KNOWN_LAYOUT = "v3.2.0.a"  # alembic's name of the tables of Optuna 3.2 to 5
@@ -26,7 +27,7 @@ def read_study(storage_url: str, name_or_prefix: str) -> SavedStudy:
     file = sqlite_file(storage_url)
     if file is not None:
         with contextlib.suppress(sqlite3.Error):
-            study = _read_sqlite(file, name_or_prefix, shown(storage_url))
+            study = _read_sqlite(file, name_or_prefix, redacted_url(storage_url))
             if study is not None:
                 return study
     from planner.study.store import load_study

@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import platformdirs
 
 from planner.errors import PlannerError
+from planner.redaction import password_of, redacted, redacted_url
 
 if TYPE_CHECKING:
     import optuna
@@ -44,7 +46,9 @@ def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
     """
     logging.getLogger("optuna").setLevel(logging.ERROR)
     path = sqlite_file(url)
-    if path is not None and not is_created and not path.exists():
+    if path is None:
+        _check_url(url)
+    elif not is_created and not path.exists():
         raise PlannerError(f"{path}: there is no study yet; run `planner sweep model.py` first")
     try:
         with storage_errors(url):
@@ -53,7 +57,7 @@ def open_storage(url: str, *, is_created: bool) -> optuna.storages.BaseStorage:
             return _opened(url)
     except (ImportError, RuntimeError, ValueError) as error:
         # a missing driver; a schema of another Optuna; a URL that none understands
-        raise PlannerError(f"storage {shown(url)}: {error}; {_remedy(str(error))}") from error
+        raise _refused(url, str(error)) from error
 
 
 def _opened(url: str) -> optuna.storages.BaseStorage:
@@ -83,26 +87,34 @@ def storage_errors(url: str) -> Iterator[None]:
     except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError, sqlite3.Error) as error:
         cause = error.__cause__ if isinstance(error, optuna.exceptions.StorageInternalError) else error
         text = str(getattr(cause, "orig", None) or cause or error).strip().splitlines()[0]
-        raise PlannerError(f"storage {shown(url)}: {text}; {_remedy(text)}") from error
+        raise _refused(url, text) from error
     except OSError as error:
-        raise PlannerError(f"storage {shown(url)}: {error}; {_remedy(str(error))}") from error
+        raise _refused(url, str(error)) from error
     except optuna.exceptions.UpdateFinishedTrialError as error:
         raise PlannerError(
-            f"storage {shown(url)}: another sweep on the same study ended a trial of this one, taking its "
-            "process for dead; everything saved is kept: start this sweep again"
+            f"storage {redacted_url(url)}: another sweep on the same study ended a trial of this one, "
+            "taking its process for dead; everything saved is kept: start this sweep again"
         ) from error
 
 
-def shown(url: str) -> str:
-    """The URL without its password."""
-    if sqlite_file(url) is not None:
-        return url
+def _check_url(url: str) -> None:
+    """Raises PlannerError where SQLAlchemy would take another part for the password, and name the rest."""
     import sqlalchemy
 
     try:
-        return sqlalchemy.engine.make_url(url).render_as_string(hide_password=True)
-    except sqlalchemy.exc.ArgumentError:
-        return url
+        is_read = (sqlalchemy.engine.make_url(url).password or "") == unquote(password_of(url))
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        is_read = False
+    if not is_read:
+        raise PlannerError(
+            f"storage {redacted_url(url)}: not a URL that SQLAlchemy reads; give one such as "
+            "sqlite:///study.db or postgresql://user@host/database, with @ : / ? and spaces of a password as "
+            "%40 %3A %2F %3F %20"
+        )
+
+
+def _refused(url: str, text: str) -> PlannerError:
+    return PlannerError(f"storage {redacted_url(url)}: {redacted(text, url)}; {_remedy(text)}")
 
 
 def _remedy(text: str) -> str:

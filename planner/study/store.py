@@ -8,6 +8,7 @@ come for free.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 from planner.codec import from_json, to_json
 from planner.errors import PlannerError
 from planner.plans.space import SPACE_VERSION, Exclusion
+from planner.redaction import redacted_url
 from planner.study.holder import beating, others, this_process
 from planner.study.sampler import PlannedSampler
 from planner.study.saved import (
@@ -33,7 +35,7 @@ from planner.study.saved import (
     found,
     saved_trial,
 )
-from planner.study.storage import open_storage, shown, storage_errors
+from planner.study.storage import open_storage, storage_errors
 from planner.target import Target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
@@ -87,25 +89,33 @@ class Study(SavedStudy):
     def ask(self, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]) -> optuna.Trial:
         """A new optuna_trial at ``params``, which the planner has chosen."""
         with storage_errors(self.storage_url):
-            dimensions = {**distributions, **self._kept_choices(params)}
-            self._sampler.plan(params, dimensions)
-            try:
-                return self.optuna_study.ask(dimensions)
-            except ValueError as error:  # Optuna cannot change the choices of a dimension
+            kept = self._kept_choices()
+            unknown = _unknown(params, kept)
+            if unknown:
                 raise PlannerError(
-                    f"study {self.name} was made with a catalog that has no {params.get('gpu')}; "
+                    f"study {self.name} was made with a catalog or by a planner that has no {unknown}; "
                     "give this sweep another --study name"
-                ) from error
+                )
+            dimensions = {name: kept.get(name, one) for name, one in distributions.items()}
+            self._sampler.plan(params, dimensions)
+            return self.optuna_study.ask(dimensions)
 
-    def _kept_choices(self, params: Mapping[str, Any]) -> dict[str, BaseDistribution]:
-        """The categorical dimensions as the study has them: a newer catalog may list further GPUs."""
+    def add(self, trial: FrozenTrial) -> str:
+        """Take over a trial of another storage; what of it this study cannot hold, "" where it was added."""
+        with storage_errors(self.storage_url):
+            kept = self._kept_choices()
+            unknown = _unknown(trial.params, kept)
+            if not unknown:
+                taken = copy.copy(trial)
+                taken.distributions = {name: kept.get(name, one) for name, one in trial.distributions.items()}
+                self.optuna_study.add_trial(taken)
+        return unknown
+
+    def _kept_choices(self) -> dict[str, CategoricalDistribution]:
+        """The categorical dimensions as the study has them: Optuna cannot change their choices."""
         past = self.optuna_study.get_trials(deepcopy=False)
-        known = past[0].distributions if past else {}
-        return {
-            name: one
-            for name, one in known.items()
-            if isinstance(one, CategoricalDistribution) and params.get(name) in one.choices
-        }
+        known = {name: one for trial in past for name, one in trial.distributions.items()}
+        return {name: one for name, one in known.items() if isinstance(one, CategoricalDistribution)}
 
     def start(self, optuna_trial: optuna.Trial, config: TrialConfig) -> None:
         """Write down what is about to be tried, and by whom."""
@@ -221,11 +231,19 @@ def load_study(storage_url: str, name_or_prefix: str) -> Study:
     storage = open_storage(storage_url, is_created=False)
     with storage_errors(storage_url):
         names = [one.study_name for one in storage.get_all_studies()]
-    name = found(names, name_or_prefix, shown(storage_url))
+    name = found(names, name_or_prefix, redacted_url(storage_url))
     with storage_errors(storage_url):
         optuna_study = optuna.load_study(study_name=name, storage=storage)
     check_schema(name, optuna_study.user_attrs)
     return Study(optuna_study, storage_url)
+
+
+def _unknown(params: Mapping[str, Any], kept: Mapping[str, CategoricalDistribution]) -> str:
+    """The values that are no choice of the study, in words."""
+    known = {name: dimension.choices for name, dimension in kept.items() if name in params}
+    return ", ".join(
+        f"{name} {params[name]}" for name, choices in known.items() if params[name] not in choices
+    )
 
 
 def _saved(one: FrozenTrial, study_name: str) -> SavedTrial | None:

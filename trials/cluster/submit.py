@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,7 +42,6 @@ class Job:
     address: str
     job_id: str
     notes: tuple[str, ...] = ()  # what was not sent, and what to do about it
-    metadata: Mapping[str, str] = field(default_factory=dict)  # kept with the job
 
 
 def submit(
@@ -54,8 +53,6 @@ def submit(
     send: Mapping[str, Path] | None = None,
     fetch: Sequence[str] = (),
     python: str | None = None,
-    env_vars: Mapping[str, str] | None = None,
-    metadata: Mapping[str, str] | None = None,
 ) -> Job:
     """Start ``python -m module *argv`` on the cluster, in a copy of the model file's directory.
 
@@ -69,8 +66,6 @@ def submit(
         fetch: files and directories of the copy that are sent back when the job ends.
         python: interpreter on the head; None tries this client's, ``python`` and ``python3``, and takes the
             first that has Ray.
-        env_vars: further environment of the job.
-        metadata: kept with the job, for whoever comes back to it.
 
     Raises:
         TrialsError: when the cluster does not take the job, with what to check.
@@ -89,10 +84,9 @@ def submit(
             client,
             address,
             entrypoint=_entrypoint(folder_name(workload), module, argv, fetch, python),
-            runtime_env={"py_modules": [*modules, str(target)], "env_vars": dict(env_vars or {})},
-            metadata=dict(metadata or {}),
+            runtime_env={"py_modules": [*modules, str(target)]},
         )
-    return Job(address=address, job_id=job_id, notes=shipment.notes, metadata=dict(metadata or {}))
+    return Job(address=address, job_id=job_id, notes=shipment.notes)
 
 
 def job_of(address: str | None, job_id: str) -> Job:
@@ -102,8 +96,8 @@ def job_of(address: str | None, job_id: str) -> Job:
         TrialsError: when the cluster cannot be asked, or does not know the job.
     """
     job = Job(address=_checked(address), job_id=job_id)
-    info = _ask(job, lambda: _client(job.address).get_job_info(job_id))
-    return replace(job, metadata=dict(info.metadata or {}))
+    _ask(job, lambda: _client(job.address).get_job_info(job_id))
+    return job
 
 
 def follow(job: Job, *, into: Path, on_line: Callable[[str], None]) -> int:

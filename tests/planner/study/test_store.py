@@ -33,7 +33,7 @@ from tests.builders import (
     make_target,
     make_workload,
 )
-from trials.trial import FailureKind, Outcome, TrialConfig
+from trials.trial import FailureKind, Outcome, Precision, TrialConfig
 
 EXCLUDED = (Exclusion(knob="tf32", reason="a CPU has no TF32 units"),)
 GPUS = {"L4-24GB": make_gpu()}
@@ -71,8 +71,16 @@ def test_a_newer_catalog_keeps_the_study_usable_but_for_what_it_adds(url: str, n
     study.save(optuna_trial, second, 0.02, None)
     study.close(optuna_trial.number, second, None)
     assert [one.outcome for one in study.trials()] == [first, second]
-    with pytest.raises(PlannerError, match="made with a catalog that has no T4-16GB"):
+    with pytest.raises(PlannerError, match="a planner that has no gpu T4-16GB;"):
         study.ask(params_of(make_config("T4-16GB")), grown)
+
+
+def test_the_dimension_that_a_newer_planner_has_widened_is_named(url: str, name: str) -> None:
+    study = open_study(url, make_workload(), name)
+    older = distributions(GPUS) | {"precision": optuna.distributions.CategoricalDistribution(["fp32"])}
+    study.ask(params_of(make_config(precision=Precision.FP32)), older)
+    with pytest.raises(PlannerError, match="that has no precision bf16;"):
+        study.ask(params_of(make_config(precision=Precision.BF16)), distributions(GPUS))
 
 
 def test_another_study_on_two_devices_is_a_peer(url: str, name: str) -> None:
