@@ -26,6 +26,7 @@ from trials.trial import (
     Parallelism,
     Precision,
     Series,
+    Telemetry,
     TrialConfig,
     Workload,
 )
@@ -137,6 +138,24 @@ def make_environment(**changes: Any) -> Environment:
         "threads_per_worker": None,
     }
     return Environment(**{**figures, **changes})
+
+
+def make_telemetry(**changes: Any) -> Telemetry:
+    """A GPU that nothing disturbed."""
+    facts: dict[str, Any] = {
+        "sample_count": 10,
+        "gpu_utilisation_fraction": 0.9,
+        "memory_utilisation_fraction": 0.5,
+        "sm_clock_hz": 1.4e9,
+        "sm_clock_max_hz": 1.7e9,
+        "power_w": 200.0,
+        "power_limit_w": 300.0,
+        "temperature_max_c": 60.0,
+        "energy_j": 100.0,
+        "throttle_reasons": (),
+        "other_process_count": 0,
+    }
+    return Telemetry(**{**facts, **changes})
 
 
 def make_measurement(

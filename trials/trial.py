@@ -142,7 +142,10 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """NVML while the steps were timed: medians over samples unless the name says otherwise."""
+    """NVML while the steps were timed, of one GPU: medians over samples unless the name says otherwise.
+
+    Of several GPUs, `all_ranks`: medians over them, the hottest, every throttling and other process.
+    """
 
     sample_count: int
     gpu_utilisation_fraction: float | None
@@ -222,13 +225,16 @@ class Measurement:
     peak_reserved_bytes: tuple[int, ...] | None  # by rank; None on CPU
     losses: tuple[float, ...]  # of the first steps, mean over the ranks, warm-up included
     phases: Phases | None
-    telemetry: Telemetry | None  # None without NVML
+    telemetry: Telemetry | None  # of all ranks' GPUs; None without NVML
     environment: Environment
     warnings: tuple[str, ...] = ()  # from trials.measuring.quality, in words
     checkpoint: CheckpointCost | None = None  # None where another trial of the shape has it, or a warning why
     links: LinkProbe | None = None  # of two workers or more, by the first trial of so many
     noise: GradientNoise | None = None  # where the global batch size may be chosen
-    foreign_cpu_fraction: float | None = None  # of the host's cores, that others used while steps were timed
+    foreign_cpu_fraction: float | None = None  # of a host's cores, that others used; of the fullest host
+    own_work_s: tuple[
+        float, ...
+    ] = ()  # of a micro batch, by rank, without waiting for others; empty: unknown
     extras_s: float = 0.0  # of trial_s, for what was measured besides the steps
     peak_parts: PeakParts | None = None  # of one step more
     purpose: Purpose = Purpose.SEARCH

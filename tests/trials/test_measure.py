@@ -10,11 +10,13 @@ import sys
 import time
 import warnings
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.builders import make_measurement, make_telemetry
 from tests.trials.files import PLAIN, on_cpu, write
 from trials.measuring.measure import MeasureSettings, measure, merge
 from trials.measuring.place import Place
@@ -495,6 +497,20 @@ def test_merge_takes_the_most_telling_failure(tmp_path: Path) -> None:
 def test_every_kind_of_failure_can_be_merged() -> None:
     for kind in FailureKind:
         assert failed(merge([failure(kind, on_cpu())])).kind is kind
+
+
+def test_merge_judges_every_ranks_gpu_and_host() -> None:
+    telemetry = make_telemetry()
+    quiet = make_measurement(telemetry=telemetry, foreign_cpu_fraction=0.0, own_work_s=(0.1,))
+    assert measured(merge([quiet, quiet])).disturbance == ""
+    hot = replace(quiet, telemetry=replace(telemetry, throttle_reasons=("power cap",), other_process_count=1))
+    merged = measured(merge([quiet, hot]))
+    assert merged.disturbance == "throttled and disturbed by other processes"
+    assert "rank 1 of 2" in merged.warnings[0]
+    assert measured(merge([quiet, replace(quiet, foreign_cpu_fraction=0.4)])).foreign_cpu_fraction == 0.4
+    slow = measured(merge([quiet, replace(quiet, own_work_s=(0.2,))]))
+    assert slow.own_work_s == (0.1, 0.2)
+    assert slow.warnings[-1].startswith("straggler: a micro batch takes rank 1 of 2 100% longer")
 
 
 def test_merge_joins_what_differs_by_rank(tmp_path: Path) -> None:

@@ -5,36 +5,24 @@ from dataclasses import replace
 
 import pytest
 
+from tests.builders import make_telemetry
 from trials.measuring.quality import (
     drift_fraction,
     has_warmed_up,
     warnings_of,
+    warnings_of_ranks,
 )
-from trials.trial import Phases, Telemetry
+from trials.trial import Phases
 
 STEADY = tuple(0.1 + 0.0001 * (index % 5) for index in range(20))
 PHASES = Phases(
     data_wait_s=0.001, host_to_device_s=0.001, forward_backward_s=0.08, optimizer_s=0.01, other_s=0.008
 )
-QUIET = Telemetry(
-    sample_count=10,
-    gpu_utilisation_fraction=0.9,
-    memory_utilisation_fraction=0.5,
-    sm_clock_hz=1.4e9,
-    sm_clock_max_hz=1.7e9,
-    power_w=200.0,
-    power_limit_w=300.0,
-    temperature_max_c=60.0,
-    energy_j=100.0,
-    throttle_reasons=(),
-    other_process_count=0,
-)
+QUIET = make_telemetry()
 
 
-def warnings(
-    times: tuple[float, ...], phases: Phases = PHASES, telemetry: Telemetry | None = None
-) -> tuple[str, ...]:
-    return warnings_of(times, limit_fraction=0.02, phases=phases, telemetry=telemetry)
+def warnings(times: tuple[float, ...], phases: Phases = PHASES) -> tuple[str, ...]:
+    return warnings_of(times, limit_fraction=0.02, phases=phases)
 
 
 def test_warm_up_ends_when_two_windows_agree() -> None:
@@ -45,7 +33,8 @@ def test_warm_up_ends_when_two_windows_agree() -> None:
 
 
 def test_steady_steps_give_no_warning() -> None:
-    assert warnings(STEADY, telemetry=QUIET) == ()
+    assert warnings(STEADY) == ()
+    assert warnings_of_ranks([QUIET], [0.0], [0.1]) == warnings_of_ranks([None, None], [None], []) == ()
 
 
 def test_unsteady_steps_are_named_with_their_width() -> None:
@@ -75,16 +64,24 @@ def test_input_bound_step_is_named() -> None:
 
 def test_throttling_and_company_on_the_card_are_named() -> None:
     busy = replace(QUIET, throttle_reasons=("power cap",), other_process_count=2)
-    throttled, shared = warnings(STEADY, telemetry=busy)
+    throttled, shared = warnings_of_ranks([busy], [None], [])
     assert throttled.startswith("throttled: the GPU lowered its clock (power cap)")
     assert shared.startswith("shared: 2 other process(es)")
 
 
+def test_every_rank_counts_and_is_named() -> None:
+    hot = replace(QUIET, throttle_reasons=("power cap",), other_process_count=1)
+    throttled, shared = warnings_of_ranks([QUIET, None, QUIET, hot], [None] * 4, [])
+    assert throttled.startswith("throttled: the GPU of rank 3 of 4 lowered its clock (power cap)")
+    assert shared.startswith("shared: 1 other process(es) ran on the GPU of rank 3 of 4")
+    (straggler,) = warnings_of_ranks([None] * 4, [None] * 4, [0.10, 0.101, 0.13, 0.10])
+    assert straggler.startswith("straggler: a micro batch takes rank 2 of 4 30% longer than the median rank")
+    assert warnings_of_ranks([None] * 2, [None] * 2, [0.100, 0.105]) == ()
+
+
 def test_company_on_the_cores_is_named() -> None:
     def found(fraction: float | None) -> tuple[str, ...]:
-        return warnings_of(
-            STEADY, limit_fraction=0.02, phases=PHASES, telemetry=None, foreign_cpu_fraction=fraction
-        )
+        return warnings_of_ranks([None, None], [None, fraction], [])
 
     assert found(None) == found(0.05) == ()
     assert found(0.34)[0].startswith("loaded: other processes used 34% of the host's cores")
@@ -92,9 +89,7 @@ def test_company_on_the_cores_is_named() -> None:
 
 def test_phases_that_miss_the_whole_are_warned_of() -> None:
     def found(off: float) -> tuple[str, ...]:
-        return warnings_of(
-            STEADY, limit_fraction=0.02, phases=PHASES, telemetry=None, disagreement_fraction=off
-        )
+        return warnings_of(STEADY, limit_fraction=0.02, phases=PHASES, disagreement_fraction=off)
 
     assert found(0.05) == ()
     assert found(0.08)[0].startswith("split: the phases of a step are 8% off the whole")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import make_config, make_environment, make_failure, make_measurement
-from trials.trial import FailureKind, Series, Telemetry
+from tests.builders import make_config, make_environment, make_failure, make_measurement, make_telemetry
+from trials.trial import FailureKind, Series
 
 seconds = st.floats(1e-4, 1e3)
 
@@ -26,11 +26,7 @@ def test_a_step_is_the_mean_of_the_raw_times() -> None:
     assert make_measurement(series=series).throughput_per_s == pytest.approx(32 / 0.6)
 
 
-TELEMETRY = Telemetry(
-    sample_count=10, gpu_utilisation_fraction=0.9, memory_utilisation_fraction=0.5, sm_clock_hz=1.4e9,
-    sm_clock_max_hz=1.7e9, power_w=200.0, power_limit_w=300.0, temperature_max_c=60.0, energy_j=100.0,
-    throttle_reasons=(), other_process_count=0,
-)  # fmt: skip
+TELEMETRY = make_telemetry()
 ON_CPU = make_environment(threads_per_worker=2)
 
 

@@ -19,13 +19,13 @@ from trials.measuring.failures import Unsupported, explain
 from trials.measuring.host_load import HostLoad
 from trials.measuring.isolate import isolated
 from trials.measuring.memory import forget_peak, fullest, peak_bytes, release
-from trials.measuring.phases import spread_phases
+from trials.measuring.phases import own_work_s, spread_phases
 from trials.measuring.place import Place
 from trials.measuring.precision import set_fp32_arithmetic
-from trials.measuring.quality import warnings_of
+from trials.measuring.quality import warnings_of, warnings_of_ranks
 from trials.measuring.settings import MeasureSettings
 from trials.measuring.step import Training
-from trials.measuring.telemetry import Sampler, gpu_reader
+from trials.measuring.telemetry import Sampler, all_ranks, gpu_reader
 from trials.measuring.timing import Run
 from trials.measuring.wrap import refusal
 from trials.model_file.workload import load
@@ -75,9 +75,13 @@ def merge(outcomes: Sequence[Measurement | Failure]) -> Measurement | Failure:
         rank, worst = min(failures, key=lambda pair: _TELLING.index(pair[1].kind))
         reason = worst.reason if len(outcomes) == 1 else f"{worst.reason} (rank {rank} of {len(outcomes)})"
         return replace(worst, reason=reason, trial_s=max(one.trial_s for one in outcomes))
-    ranks = [one for one in outcomes if isinstance(one, Measurement)]
-    reserved = [one.peak_reserved_bytes for one in ranks]
-    known = [one for one in reserved if one is not None]
+    ranks = [outcome for outcome in outcomes if isinstance(outcome, Measurement)]
+    reserved = [rank.peak_reserved_bytes for rank in ranks]
+    known = [sizes for sizes in reserved if sizes is not None]
+    foreign = [rank.foreign_cpu_fraction for rank in ranks]
+    works_s = tuple(work_s for rank in ranks for work_s in rank.own_work_s)
+    works_s = works_s if len(works_s) == len(ranks) else ()
+    found = warnings_of_ranks([rank.telemetry for rank in ranks], foreign, works_s)
     return replace(
         ranks[0],
         startup_s=max(one.startup_s for one in ranks),
@@ -88,7 +92,10 @@ def merge(outcomes: Sequence[Measurement | Failure]) -> Measurement | Failure:
         if len(known) == len(ranks)
         else None,
         peak_parts=fullest([one.peak_parts for one in ranks if one.peak_parts is not None]),
-        warnings=tuple(dict.fromkeys(warning for one in ranks for warning in one.warnings)),
+        warnings=tuple(dict.fromkeys((*found, *(warning for rank in ranks for warning in rank.warnings)))),
+        telemetry=all_ranks([rank.telemetry for rank in ranks if rank.telemetry is not None]),
+        foreign_cpu_fraction=max((share for share in foreign if share is not None), default=None),
+        own_work_s=works_s,
         checkpoint=slowest([one.checkpoint for one in ranks if one.checkpoint is not None]),
         extras_s=max(one.extras_s for one in ranks),
     )
@@ -166,6 +173,7 @@ def _measure(
         noise=besides.noise,
         warnings=besides.warnings,
         extras_s=besides.spent_s + look_s,
+        own_work_s=own_work_s(parts),
     )
     return _judged(replace(bare, phases=spread_phases(parts, bare)), settings, run.disagreement_fraction)
 
@@ -180,8 +188,6 @@ def _judged(measurement: Measurement, settings: MeasureSettings, disagreement_fr
             limit_fraction=settings.half_width_fraction,
             phases=measurement.phases,
             disagreement_fraction=disagreement_fraction,
-            telemetry=measurement.telemetry,
-            foreign_cpu_fraction=measurement.foreign_cpu_fraction,
         )
     ]
     return replace(measurement, warnings=(*dict.fromkeys(found), *measurement.warnings))

@@ -84,6 +84,15 @@ def spread_phases(measured: Mapping[int, Phases], measurement: Measurement) -> P
     )
 
 
+def own_work_s(measured: Mapping[int, Phases]) -> tuple[float, ...]:
+    """One rank's seconds of a micro batch without waiting for other ranks; empty where that is not known."""
+    count = min(measured)
+    phases = measured[count]
+    if phases.gradient_sync_s is None:
+        return ()
+    return ((phases.data_wait_s + phases.host_to_device_s + phases.forward_backward_s) / count,)
+
+
 def disagreement_fraction(parts: Phases, mean_s: float, timed_s: float, wall_s: float) -> float:
     """How far the timers are from the whole, as a share of it: the larger of two checks.
 

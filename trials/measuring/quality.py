@@ -17,6 +17,7 @@ STEADY_FRACTION = 0.05  # warm-up ends when two successive windows' medians agre
 STEADY_WINDOW = 3
 _THIRDS = 3.0  # half-widths of the mean that the medians of two thirds may differ by: sqrt(2 * 3 * pi / 2)
 INPUT_BOUND_FRACTION = 0.2  # of the step, spent waiting for data
+STRAGGLER_FRACTION_MAX = 0.1  # by which a rank's own work may take longer than the median rank's
 SPLIT_FRACTION_MAX = 0.05  # by which the phases may miss the whole step
 
 
@@ -41,16 +42,29 @@ def warnings_of(
     *,
     limit_fraction: float,
     phases: Phases,
-    telemetry: Telemetry | None,
     disagreement_fraction: float = 0.0,
-    foreign_cpu_fraction: float | None = None,
 ) -> tuple[str, ...]:
     """What is wrong with a series of step times and their phases, in words; empty if nothing is."""
     found = [_unsteady(times_s, limit_fraction), _drift(times_s), _outliers(times_s), _input_bound(phases)]
-    found += [_split(disagreement_fraction), _loaded(foreign_cpu_fraction)]
-    if telemetry is not None:
-        found += [_throttled(telemetry), _shared(telemetry)]
-    return tuple(one for one in found if one)
+    found.append(_split(disagreement_fraction))
+    return tuple(warning for warning in found if warning)
+
+
+def warnings_of_ranks(
+    telemetry: Sequence[Telemetry | None],
+    foreign_cpu_fractions: Sequence[float | None],
+    own_work_s: Sequence[float],
+) -> tuple[str, ...]:
+    """What is wrong with ranks and their hosts, in words that name them; empty if nothing is.
+
+    Args:
+        telemetry: of each rank's GPU; None without NVML.
+        foreign_cpu_fractions: of each rank's host, the share of its cores that others used; None: unknown.
+        own_work_s: of each rank, seconds of a micro batch without waiting for others; empty where unknown.
+    """
+    found = [_loaded(max((share for share in foreign_cpu_fractions if share is not None), default=0.0))]
+    found += [_throttled(telemetry), _shared(telemetry), _straggler(own_work_s)]
+    return tuple(warning for warning in found if warning)
 
 
 def _unsteady(times_s: Sequence[float], limit_fraction: float) -> str:
@@ -106,8 +120,8 @@ def _split(disagreement_fraction: float) -> str:
     )
 
 
-def _loaded(foreign_cpu_fraction: float | None) -> str:
-    if foreign_cpu_fraction is None or foreign_cpu_fraction <= FOREIGN_CPU_FRACTION_MAX:
+def _loaded(foreign_cpu_fraction: float) -> str:
+    if foreign_cpu_fraction <= FOREIGN_CPU_FRACTION_MAX:
         return ""
     return (
         f"loaded: other processes used {foreign_cpu_fraction:.0%} of the host's cores, so what the CPU does"
@@ -115,19 +129,45 @@ def _loaded(foreign_cpu_fraction: float | None) -> str:
     )
 
 
-def _throttled(telemetry: Telemetry) -> str:
-    if not telemetry.throttle_reasons:
+def _throttled(telemetry: Sequence[Telemetry | None]) -> str:
+    ranks = [rank for rank, told in enumerate(telemetry) if told is not None and told.throttle_reasons]
+    if not ranks:
         return ""
+    reasons = dict.fromkeys(
+        reason for told in telemetry if told is not None for reason in told.throttle_reasons
+    )
     return (
-        f"throttled: the GPU lowered its clock ({', '.join(telemetry.throttle_reasons)}), so a cooler or"
-        " less limited card of the same type is faster; check cooling and the power limit"
+        f"throttled: the GPU{_of(ranks, len(telemetry))} lowered its clock ({', '.join(reasons)}), so a"
+        " cooler or less limited card of the same type is faster; check cooling and the power limit"
     )
 
 
-def _shared(telemetry: Telemetry) -> str:
-    if telemetry.other_process_count == 0:
+def _shared(telemetry: Sequence[Telemetry | None]) -> str:
+    ranks = [rank for rank, told in enumerate(telemetry) if told is not None and told.other_process_count]
+    if not ranks:
         return ""
+    count = sum(told.other_process_count for told in telemetry if told is not None)
     return (
-        f"shared: {telemetry.other_process_count} other process(es) ran on the GPU, so the times are too"
+        f"shared: {count} other process(es) ran on the GPU{_of(ranks, len(telemetry))}, so the times are too"
         " long; stop them and measure again"
     )
+
+
+def _straggler(own_work_s: Sequence[float]) -> str:
+    if len(own_work_s) < 2:  # noqa: PLR2004  (a rank alone waits for none)
+        return ""
+    slowest = max(range(len(own_work_s)), key=lambda rank: own_work_s[rank])
+    excess = own_work_s[slowest] / statistics.median_low(own_work_s) - 1
+    if excess <= STRAGGLER_FRACTION_MAX:
+        return ""
+    return (
+        f"straggler: a micro batch takes rank {slowest} of {len(own_work_s)} {excess:.0%} longer than the"
+        " median rank, and all wait for it; look at its GPU's clock, its link to the host and its host"
+    )
+
+
+def _of(ranks: Sequence[int], count: int) -> str:
+    """The words " of rank 5 of 8"; nothing where there is one rank only."""
+    if count == 1:
+        return ""
+    return f" of rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {count}"

@@ -100,6 +100,31 @@ def summarise(samples: Sequence[Sample]) -> Telemetry:
     )
 
 
+def all_ranks(found: Sequence[Telemetry]) -> Telemetry | None:
+    """What the GPUs of several ranks told, as one; None if none did. No GPU's trouble is averaged away."""
+    if not found:
+        return None
+
+    def middle(name: str) -> float | None:
+        return _median(getattr(rank, name) for rank in found)
+
+    return Telemetry(
+        sample_count=sum(rank.sample_count for rank in found),
+        gpu_utilisation_fraction=middle("gpu_utilisation_fraction"),
+        memory_utilisation_fraction=middle("memory_utilisation_fraction"),
+        sm_clock_hz=middle("sm_clock_hz"),
+        sm_clock_max_hz=middle("sm_clock_max_hz"),
+        power_w=middle("power_w"),
+        power_limit_w=middle("power_limit_w"),
+        temperature_max_c=max(
+            (rank.temperature_max_c for rank in found if rank.temperature_max_c is not None), default=None
+        ),
+        energy_j=middle("energy_j"),
+        throttle_reasons=tuple(dict.fromkeys(reason for rank in found for reason in rank.throttle_reasons)),
+        other_process_count=max(rank.other_process_count for rank in found),
+    )
+
+
 def _throttle_reasons(samples: Sequence[Sample]) -> tuple[str, ...]:
     return tuple(
         reason
