@@ -30,7 +30,7 @@ pytestmark = [
 ]
 MODEL = Path(__file__).parent / "faulty" / "model.py"
 LIMIT_S = 12.0
-BOUND_S = 90.0  # limit, restart, and a busy machine
+NO_LIMIT_S = 3600.0  # longer than any test may last
 SIZES = {name: size for size, name in FAULTS.items()}
 CPU = "CPU-X86"
 
@@ -42,15 +42,18 @@ def run():
         group = DeviceGroup(gpu=CPU, is_cpu=True, device_name=nodes[0].device_name, nodes=nodes)
         settings = RunnerSettings(
             worker_counts={CPU: 2},
+            measure="tests.trials.faulty.told:measure",
             measure_settings=MeasureSettings(timed_max=10),
-            limit_s=lambda config, seen: LIMIT_S,
+            limit_s=lambda config, seen: NO_LIMIT_S if config.accumulation > 1 else LIMIT_S,
         )
         with open_runner(hash_workload(MODEL), [group], settings) as run:
             yield run
 
 
-def config(size=32, parallelism=Parallelism.DDP, count=2):
-    return make_config(CPU, gpu_count=count, micro_batch_size=size, accumulation=1, parallelism=parallelism)
+def config(size=32, parallelism=Parallelism.DDP, count=2, accumulation=1):
+    return make_config(
+        CPU, gpu_count=count, micro_batch_size=size, accumulation=accumulation, parallelism=parallelism
+    )
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +70,13 @@ def sane_losses(run):
 
 
 def fail(run, fault, parallelism, sane_losses):
-    """The failure of a faulty trial, after a sane trial was seen to yield what it yields in fresh workers."""
-    begun_s = time.monotonic()
+    """The failure of a faulty trial, and the processes of the sane one after it, which yields what it should."""
     failure = run(config(SIZES[fault], parallelism))
-    assert time.monotonic() - begun_s < BOUND_S
     assert failure.trial_s > 0
     after = run(config(32, parallelism))
     assert isinstance(after, Measurement), after
     assert after.losses[:5] == pytest.approx(sane_losses, rel=1e-5)
-    return failure
+    return failure, after.warnings
 
 
 @pytest.mark.parametrize("parallelism", [Parallelism.DDP, Parallelism.FSDP2])
@@ -91,14 +92,16 @@ def fail(run, fault, parallelism, sane_losses):
 def test_what_a_rank_raises_alone_is_told_and_costs_no_restart(
     run, sane_losses, parallelism, fault, kind, reason
 ):
-    failure = fail(run, fault, parallelism, sane_losses)
+    processes = run(config(32, parallelism)).warnings
+    assert len(processes) == 2
+    failure, processes_after = fail(run, fault, parallelism, sane_losses)
     assert failure.kind is kind
     assert failure.reason.endswith(reason)
-    assert failure.trial_s < LIMIT_S  # the other rank was released, not left to its limit
+    assert processes_after == processes  # the other rank was released, not left to its limit and ended
 
 
 def test_a_hang_ends_at_the_limit_with_the_stacks(run, sane_losses):
-    failure = fail(run, "hang", Parallelism.DDP, sane_losses)
+    failure, _ = fail(run, "hang", Parallelism.DDP, sane_losses)
     assert failure.kind is FailureKind.TIMED_OUT
     assert failure.reason == "not done within its limit of 12 s"
     assert "in misbehave" in failure.detail
@@ -111,7 +114,7 @@ def test_a_hang_ends_at_the_limit_with_the_stacks(run, sane_losses):
 def test_a_rank_that_vanishes_is_named_and_nothing_of_it_reaches_our_output(
     run, sane_losses, fault, parallelism, capfd
 ):
-    failure = fail(run, fault, parallelism, sane_losses)
+    failure, _ = fail(run, fault, parallelism, sane_losses)
     assert capfd.readouterr() == ("", "")
     assert failure.kind is FailureKind.WORKER_LOST
     # Ray may end the other rank before it can tell that its neighbour is gone
@@ -119,15 +122,16 @@ def test_a_rank_that_vanishes_is_named_and_nothing_of_it_reaches_our_output(
 
 
 def test_a_device_that_refuses_every_later_call_costs_one_trial(run, sane_losses):
-    failure = fail(run, "device lost", Parallelism.DDP, sane_losses)
+    failure, _ = fail(run, "device lost", Parallelism.DDP, sane_losses)
     assert "CUDA error: an illegal memory access" in failure.reason
 
 
 def test_smaller_trials_run_in_the_same_workers_with_all_cores(run, sane_losses):
+    processes = run(config()).warnings
     outcome = run(config(count=1, parallelism=Parallelism.SINGLE))
     assert isinstance(outcome, Measurement), outcome
     assert outcome.environment.threads_per_worker == 2
-    assert outcome.trial_s < 10.0
+    assert set(outcome.warnings) < set(processes)
 
 
 def test_an_interrupt_ends_the_trial_at_once_and_the_next_one_finds_the_devices_free(run, sane_losses):
@@ -135,13 +139,11 @@ def test_an_interrupt_ends_the_trial_at_once_and_the_next_one_finds_the_devices_
         signal.SIGINT, signal.default_int_handler
     )  # ignored by what a script starts with "&"
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    begun_s = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            run(config(SIZES["hang"]))
+            run(config(SIZES["hang"], accumulation=2))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert time.monotonic() - begun_s < LIMIT_S
     after = run(config())
     assert isinstance(after, Measurement), after
     assert after.losses[:5] == pytest.approx(sane_losses, rel=1e-5)

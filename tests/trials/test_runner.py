@@ -97,9 +97,9 @@ def test_a_trial_lands_on_a_node_of_its_type_and_types_run_side_by_side(groups, 
         assert outcomes["L40S"].kind is FailureKind.WRONG_DEVICE
         assert outcomes["L40S"].reason == "the trial is for NVIDIA L40S, but the worker runs on NVIDIA L4"
 
-        begun_s = time.monotonic()
+        held_from_s = run.held_from_s()
         assert isinstance(run(make_config("A100", micro_batch_size=2)), Measurement)
-        assert time.monotonic() - begun_s < 5.0  # warm: starting takes longer than that
+        assert run.held_from_s() == held_from_s  # warm: in the workers that were there
 
         unknown = make_config("H100")
         with pytest.raises(TrialsError, match="no H100 in the cluster; it has A100, L4, L40S, T4"):
@@ -179,9 +179,7 @@ def test_workers_that_cannot_be_scheduled_are_given_up(groups, workload):
     ghost = replace(groups["L4"], nodes=(replace(node, accelerator_type="B300"),))
     settings = replace(SETTINGS, schedule_limit_s=2.0)
     with open_runner(workload, [ghost], settings) as run:
-        begun_s = time.monotonic()
         failure = run(make_config("L4"))
-        assert time.monotonic() - begun_s < 60.0
     assert failure.kind is FailureKind.WORKER_LOST
     assert failure.reason.startswith("the workers did not start: The worker group startup timed out")
 
