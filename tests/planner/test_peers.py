@@ -12,11 +12,11 @@ from planner.commands.prices import Prices, read_prices
 from planner.estimate import Hardware
 from planner.exits import Exit
 from planner.given import Pricing
-from planner.search.params import distributions, params_of
 from planner.study.reading import read_peers, read_study
 from planner.study.saved import SavedStudy
-from planner.study.store import Study, open_study
-from tests.builders import make_config, make_measurement, make_profile, make_target, make_workload
+from planner.study.store import Study
+from tests.builders import make_config, make_measurement, make_target, make_workload
+from tests.stored import store_study
 
 SOURCE, TARGET = "L4-24GB", "T4-16GB"
 
@@ -33,17 +33,13 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'studies.db'}"
 
 
-def measured(url: str, name: str, prices: Prices, **step_times_s: float) -> Study:
+def measured(url: str, name: str, **step_times_s: float) -> Study:
     """A study with one trial on each device."""
-    study = open_study(url, make_workload(), name)
-    study.remember(profile=make_profile(), target=make_target(), notes=(), exclusions=())
-    for gpu, step_time_s in step_times_s.items():
-        outcome = make_measurement(make_config(gpu), step_time_s=step_time_s)
-        trial = study.ask(params_of(outcome.config), distributions(prices.gpus))
-        study.start(trial, outcome.config)
-        study.save(trial, outcome, None, None)
-        study.close(trial.number, outcome, None)
-    return study
+    outcomes = [
+        make_measurement(make_config(gpu), step_time_s=step_time_s)
+        for gpu, step_time_s in step_times_s.items()
+    ]
+    return store_study(url, name, make_workload(), make_target(), *outcomes)
 
 
 def expected_s(study: SavedStudy, prices: Prices) -> float:
@@ -55,11 +51,11 @@ def expected_s(study: SavedStudy, prices: Prices) -> float:
 
 
 def test_studies_on_two_devices_correct_a_third_ones_way_between_them(url: str, prices: Prices) -> None:
-    measured(url, "mine", prices, **{SOURCE: 1.0})
+    measured(url, "mine", **{SOURCE: 1.0})
     plain_s = expected_s(read_study(url, "mine"), prices)
     for index in range(2):
-        measured(url, f"other-{index}", prices, **{SOURCE: 1.0, TARGET: 1.3 * plain_s})
-    measured(url, "single", prices, **{SOURCE: 2.0})
+        measured(url, f"other-{index}", **{SOURCE: 1.0, TARGET: 1.3 * plain_s})
+    measured(url, "single", **{SOURCE: 2.0})
 
     mine = read_study(url, "mine")
 
@@ -68,8 +64,8 @@ def test_studies_on_two_devices_correct_a_third_ones_way_between_them(url: str, 
 
 
 def test_a_report_names_the_studies_that_correct_it(url: str, prices: Prices) -> None:
-    measured(url, "mine", prices, **{SOURCE: 1.0})
-    measured(url, "other", prices, **{SOURCE: 1.0, TARGET: 3.0})
+    measured(url, "mine", **{SOURCE: 1.0})
+    measured(url, "other", **{SOURCE: 1.0, TARGET: 3.0})
 
     report = report_of(read_study(url, "mine"), make_target(), prices)
 
@@ -80,8 +76,8 @@ def test_a_report_names_the_studies_that_correct_it(url: str, prices: Prices) ->
 
 
 def test_a_study_of_another_version_is_no_peer(url: str, prices: Prices) -> None:
-    mine = measured(url, "mine", prices, **{SOURCE: 1.0})
-    old = measured(url, "old", prices, **{SOURCE: 1.0, TARGET: 3.0})
+    mine = measured(url, "mine", **{SOURCE: 1.0})
+    old = measured(url, "old", **{SOURCE: 1.0, TARGET: 3.0})
     old.optuna_study.set_user_attr("schema_version", 0)
 
     assert read_peers(mine) == {}
@@ -90,8 +86,8 @@ def test_a_study_of_another_version_is_no_peer(url: str, prices: Prices) -> None
 def test_an_estimate_names_the_studies_that_correct_it(
     url: str, prices: Prices, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    measured(url, "mine", prices, **{SOURCE: 1.0})
-    measured(url, "other", prices, **{SOURCE: 1.0, TARGET: 3.0})
+    measured(url, "mine", **{SOURCE: 1.0})
+    measured(url, "other", **{SOURCE: 1.0, TARGET: 3.0})
 
     code = run(["estimate", "mine", "--gpu", TARGET, "--storage", url])
 

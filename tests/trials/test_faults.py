@@ -70,7 +70,7 @@ def sane_losses(run):
 
 
 def fail(run, fault, parallelism, sane_losses):
-    """The failure of a faulty trial, and the processes of the sane one after it, which yields what it should."""
+    """The failure of a faulty trial; the processes of the sane one after it, which yields what it should."""
     failure = run(config(SIZES[fault], parallelism))
     assert failure.trial_s > 0
     after = run(config(32, parallelism))

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from catalogs.gpus import load_gpus
 from catalogs.offers import Pricing as Offered
 from planner.__main__ import run as planner
 from planner.codec import from_json, to_json
@@ -22,8 +21,6 @@ from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.given import Output, Pricing
 from planner.reports.formats import duration, usd
-from planner.search.params import distributions, params_of
-from planner.study.store import open_study
 from planner.target import BatchRange, Target, TargetFlags
 from planner.verify.evidence import Look
 from planner.verify.run_plan import RunPlan, load_run_plan
@@ -32,9 +29,9 @@ from tests.builders import (
     make_environment,
     make_measurement,
     make_noise,
-    make_profile,
     make_target,
 )
+from tests.stored import store_study
 from trials.extras import GradientNoise
 from trials.model_file.source import hash_workload
 from trials.trial import Series
@@ -126,14 +123,9 @@ def make_desk(tmp_path: Path, target: Target, noise: GradientNoise | None = None
     (tmp_path / "linear.py").write_text(MODEL)
     (tmp_path / "parts.py").write_text("WIDTH = 4\n")
     workload = hash_workload(tmp_path / "linear.py")
-    study = open_study(f"sqlite:///{tmp_path / 'study.db'}", workload, "linear-study")
-    study.remember(profile=make_profile(), target=target, notes=(), exclusions=())
     environment = make_environment(torch="2.13.0+cu130", ray="2.60.0", python="3.12.4")
     measurement = make_measurement(CONFIG, step_time_s=0.5, environment=environment, noise=noise)
-    optuna_trial = study.ask(params_of(CONFIG), distributions(load_gpus()))
-    study.start(optuna_trial, CONFIG)
-    study.save(optuna_trial, measurement, 0.01, None)
-    study.close(optuna_trial.number, measurement, 1.0)
+    store_study(f"sqlite:///{tmp_path / 'study.db'}", "linear-study", workload, target, measurement)
     return Desk(tmp_path)
 
 

@@ -20,20 +20,17 @@ from planner.plans.plan import repriced
 from planner.plans.recommendation import Recommendation
 from planner.plans.why_not import WhyNot, why_not
 from planner.reports.why_gpu import why_gpu
-from planner.search.params import distributions, params_of
-from planner.study.store import open_study
 from tests.builders import (
     GIB,
     FakeEstimator,
-    make_config,
     make_measurement,
     make_offer,
-    make_profile,
     make_stated,
     make_target,
     make_workload,
 )
 from tests.planner.plans.test_recommend import A100, GPUS, L4, _single, ask, one_config, speeds
+from tests.stored import store_study
 from trials.trial import TrialConfig
 
 L4_OFFER = make_offer(price_usd_per_hour=1.0)  # 2,000 s: $0.556
@@ -172,13 +169,8 @@ def test_a_gpu_that_was_filtered_out_says_so() -> None:
 def why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """The command on a study of one trial on an L4."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    url, config = f"sqlite:///{tmp_path / 'study.db'}", make_config()
-    study = open_study(url, make_workload(), "linear")
-    study.remember(profile=make_profile(), target=make_target(samples=320_000), notes=(), exclusions=())
-    optuna_trial = study.ask(params_of(config), distributions(GPUS))
-    study.start(optuna_trial, config)
-    study.save(optuna_trial, make_measurement(config), 0.01, None)
-    study.close(optuna_trial.number, make_measurement(config), 1.0)
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    store_study(url, "linear", make_workload(), make_target(samples=320_000), make_measurement())
     return lambda *arguments: run(["why", "linear", *arguments, "--storage", url])
 
 
