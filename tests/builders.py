@@ -186,24 +186,6 @@ def make_measurement(
     return Measurement(config=config, **{**figures, **changes})
 
 
-def make_telemetry(**changes: Any) -> Telemetry:
-    """A GPU at work and alone, at 200 W of 300."""
-    figures: dict[str, Any] = {
-        "sample_count": 10,
-        "gpu_utilisation_fraction": 0.9,
-        "memory_utilisation_fraction": 0.5,
-        "sm_clock_hz": 1.4e9,
-        "sm_clock_max_hz": 1.7e9,
-        "power_w": 200.0,
-        "power_limit_w": 300.0,
-        "temperature_max_c": 60.0,
-        "energy_j": 100.0,
-        "throttle_reasons": (),
-        "other_process_count": 0,
-    }
-    return Telemetry(**{**figures, **changes})
-
-
 def make_noise(scale: float, *, checkpoint: str | None = None) -> GradientNoise:
     """Gradients whose noise scale is exactly ``scale`` samples."""
     draw = GradientDraw(small_square=1 + scale / 8, big_square=1 + scale / 64)
