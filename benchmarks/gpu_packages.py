@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 NAMES = (
     *("ray", "jsonschema", "jsonschema-specifications", "referencing", "rpds-py", "tensorboardX"),
     *("optuna", "alembic", "colorlog", "sqlalchemy", "Mako"),
-    *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "platformdirs"),
+    *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "platformdirs", "pathspec"),
 )
 LEFT_OUT = (
     *("ray/jars", "ray/rllib", "ray/llm", "ray/serve", "ray/cpp", "ray/dashboard/client", "ray/include"),

@@ -14,13 +14,14 @@ from planner.errors import PlannerError
 from planner.given import Output
 from planner.live import say
 from planner.redaction import redacted_url
-from planner.study.storage import default_storage_url, sqlite_url
+from planner.study.storage import default_storage_url, sqlite_file, sqlite_url
 from planner.study.store import default_study_name
 from planner.study.transfer import bring_home, take_along
 from trials.cluster.submit import Job, follow, job_of, submit
 from trials.model_file.source import hash_workload
 
 _STUDY, _REPORT = "study.db", "planner-report"  # in the job's directory
+_SQLITE_BESIDE = ("", "-journal", "-wal", "-shm")  # the file, and what SQLite may keep with it
 _NOT_SENT = frozenset({"model", "address", "storage", "out", "json", "submit"})  # mean something else there
 
 
@@ -46,6 +47,7 @@ def run(
             workload,
             send=files,
             fetch=(_STUDY, _REPORT),
+            leave_out=_of_earlier_sweeps(output),
         )
     for note in job.notes:
         say(note)
@@ -107,6 +109,13 @@ def _bring_report(found: Path, output: Output) -> None:
 
 def _storage(output: Output) -> str:
     return output.storage or default_storage_url()
+
+
+def _of_earlier_sweeps(output: Output) -> set[Path]:
+    """The user's studies and report, which may lie beside the model file."""
+    studies = sqlite_file(_storage(output))
+    beside = [] if studies is None else [studies.with_name(studies.name + end) for end in _SQLITE_BESIDE]
+    return {one.resolve() for one in (output.out, *beside)}
 
 
 def _again(job: Job) -> str:

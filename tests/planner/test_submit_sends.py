@@ -87,3 +87,13 @@ def test_a_client_that_comes_back_brings_the_study_to_where_it_wants_it(
     again = ("--out", str(tmp_path / "again"), "--storage", sqlite_url(tmp_path / "other.db"))
     assert client.run("job", JOB, *again) == Exit.PLAN
     assert load_study(sqlite_url(tmp_path / "other.db"), "mine").workload == client.workload
+
+
+def test_studies_and_report_beside_the_model_file_stay(client: Client) -> None:
+    storage = sqlite_url(client.folder / "mine.db")
+    open_study(storage, make_workload(), "somebody-elses")
+    (client.folder / "report").mkdir()
+    (client.folder / "report" / "report.json").write_text("of an earlier sweep")
+    assert client.submit(storage, "--study", "mine", "--out", str(client.folder / "report")) == Exit.PLAN
+    arrived = {name for name in client.dashboard.files if not name.startswith("planner-report")}
+    assert arrived == {"tiny.py", "parts.py", "study.db"}

@@ -47,10 +47,50 @@ def test_repositories_environments_and_caches_stay(project, tmp_path):
     assert files == {"model.py", "beside.py", "data/text.txt"}
 
 
-def test_data_that_git_ignores_is_sent(project, tmp_path):
-    (project / ".gitignore").write_text("data/\n")
-    _, files = sent(project, tmp_path / "out")
+def test_hidden_files_stay_with_a_note_since_secrets_lie_there(project, tmp_path):
+    (project / ".env").write_text("TOKEN=secret")
+    (project / ".aws").mkdir()
+    (project / ".aws" / "credentials").write_text("secret")
+    (project / "data" / ".env").write_text("TOKEN=secret")
+    shipment, files = sent(project, tmp_path / "out")
     assert files == {"model.py", "beside.py", "data/text.txt"}
+    (note,) = shipment.notes
+    assert note.startswith(".aws/, .env, data/.env were not sent to the nodes")
+    assert "a line such as !.aws/ in .rayignore" in note
+
+
+def test_what_ignore_files_name_stays(project, tmp_path):
+    (project / ".gitignore").write_text("*.ckpt\n/data/raw/\n!keep.ckpt\n")
+    (project / ".rayignore").write_text("notes.md\n")
+    (project / "data" / ".gitignore").write_text("*.bin\n")
+    (project / "data" / "raw").mkdir()
+    for name in ("a.ckpt", "keep.ckpt", "notes.md", "data/x.bin", "data/raw/y.txt", "y.bin"):
+        (project / name).write_text("x")
+    shipment, files = sent(project, tmp_path / "out")
+    assert files == {"model.py", "beside.py", "data/text.txt", "keep.ckpt", "y.bin"}
+    assert shipment.notes[0].startswith("a.ckpt, notes.md, data/raw/ and 1 more were not sent")
+
+
+def test_a_repository_s_ignore_file_holds_in_its_folders(project, tmp_path):
+    (project.parent / ".git").mkdir()
+    (project.parent / ".gitignore").write_text("text.txt\n")
+    _, files = sent(project, tmp_path / "out")
+    assert files == {"model.py", "beside.py"}
+
+
+def test_rayignore_has_the_last_word(project, tmp_path):
+    (project / ".gitignore").write_text("data/\n!.env\n")
+    (project / ".rayignore").write_text("!data/\n!.vocabulary\n")
+    for name in (".env", ".vocabulary"):
+        (project / name).write_text("x")
+    _, files = sent(project, tmp_path / "out")
+    assert files == {"model.py", "beside.py", "data/text.txt", ".vocabulary"}
+
+
+def test_what_the_model_imports_is_sent_whatever_is_ignored(project, tmp_path):
+    (project / ".gitignore").write_text("*\n")
+    _, files = sent(project, tmp_path / "out")
+    assert files == {"model.py", "beside.py"}
 
 
 def test_a_large_file_stays_and_the_note_says_what_to_do(project, tmp_path):

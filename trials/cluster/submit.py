@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ def submit(
     module: str = "planner",
     send: Mapping[str, Path] | None = None,
     fetch: Sequence[str] = (),
+    leave_out: Collection[Path] = (),
     python: str | None = None,
 ) -> Job:
     """Start ``python -m module *argv`` on the cluster, in a copy of the model file's directory.
@@ -64,6 +65,7 @@ def submit(
         module: what to run.
         send: further local files, by their name in the copy; those that do not exist are left out.
         fetch: files and directories of the copy that are sent back when the job ends.
+        leave_out: files and folders of the directory, absolute, that are not sent.
         python: interpreter on the head; None tries this client's, ``python`` and ``python3``, and takes the
             first that has Ray.
 
@@ -73,7 +75,7 @@ def submit(
     address = _checked(address)
     client = _client(address)
     with tempfile.TemporaryDirectory(prefix="planner-ship-") as folder:
-        shipment = pack(workload, Path(folder))
+        shipment = pack(workload, Path(folder), leave_out=leave_out)
         target = Path(folder) / folder_name(workload)
         for name, path in (send or {}).items():
             if path.exists():
