@@ -108,7 +108,7 @@ def fastest(recording: Recording, precision: Precision) -> Measurement | None:
     found = [
         one
         for one in recording.outcomes
-        if isinstance(one, Measurement) and one.config.precision is precision
+        if isinstance(one, Measurement) and one.config.precision == precision
     ]
     return max(found, key=lambda one: one.throughput_per_s, default=None)
 

@@ -188,7 +188,7 @@ def _summarise(recording: Recording, path: Path) -> None:
     gpus = load_gpus()
     for precision in dict.fromkeys(one.config.precision for one in measured):
         best = max(
-            (one for one in measured if one.config.precision is precision),
+            (one for one in measured if one.config.precision == precision),
             key=lambda one: one.throughput_per_s,
         )
         print(f"fastest in {precision}: {shown(best, recording.profile, gpus).strip()}")

@@ -75,12 +75,12 @@ class FakeGpu:
         per_sample_s = self.per_sample_s / speed * (4 / 3 if config.is_checkpointed else 1.0)
         micro_s = self.launch_s + per_sample_s * config.micro_batch_size
         sync_s = self.sync_s * math.log2(config.gpu_count) if config.gpu_count > 1 else 0.0
-        if config.parallelism is Parallelism.FSDP2:
+        if config.parallelism == Parallelism.FSDP2:
             sync_s *= 2 * config.accumulation
         return micro_s * config.accumulation + sync_s + self.optimizer_s
 
     def peak_bytes(self, config: TrialConfig, length: float = 1.0) -> int:
         per_sample = length * self.per_sample_bytes * (0.35 if config.is_checkpointed else 1.0)
         per_sample *= 1.0 if config.precision in (Precision.FP32, Precision.TF32) else 0.6
-        shards = config.gpu_count if config.parallelism is Parallelism.FSDP2 else 1
+        shards = config.gpu_count if config.parallelism == Parallelism.FSDP2 else 1
         return int(self.fixed_bytes / shards + per_sample * config.micro_batch_size)

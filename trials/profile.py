@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trials.trial import Precision
-
 
 class Adapter(StrEnum):
     """How the user's file was understood."""
@@ -61,7 +59,7 @@ class Trace:
     """One training step without a GPU, on one worker, accumulation 1."""
 
     micro_batch_size: int
-    precision: Precision
+    precision: str
     is_checkpointed: bool
     operations: tuple[Operation, ...]
     peak_bytes: int  # tensors alive at the peak

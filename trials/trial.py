@@ -92,8 +92,8 @@ class TrialConfig:
     node_count: int = 1
     micro_batch_size: int  # samples per worker per forward pass
     accumulation: int
-    precision: Precision
-    parallelism: Parallelism
+    precision: str  # this and the next: names, see `trials.modes`
+    parallelism: str
     is_checkpointed: bool = False  # activation checkpointing
     is_compiled: bool = False  # torch.compile
     loader_worker_count: int | None = None  # these three: see `Loading`

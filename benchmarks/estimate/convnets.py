@@ -47,7 +47,7 @@ def resnet50() -> WorkloadProfile:
 
 def recorded(data: Path) -> dict[str, list[Recording]]:
     """Rows by data set; fp32, on TF32 units where the chip has them."""
-    rows = [one for one in recordings(data) if one.workload in WORKLOADS and one.precision is Precision.TF32]
+    rows = [one for one in recordings(data) if one.workload in WORKLOADS and one.precision == Precision.TF32]
     return {name: [one for one in rows if one.dataset == name] for name in ("zeus", "ryujaehun")}
 
 

@@ -20,7 +20,7 @@ from benchmarks.estimate.scores import Row, data_directory, leave_one_group_out,
 from planner.estimate.scaling.collectives import Fabric, Group, Transport, channel_of
 from planner.estimate.scaling.overlap import WorkerStep
 from planner.estimate.scaling.scaling_model import ScalingModel, fit_scaling
-from planner.estimate.scaling.traffic import fsdp2_traffic
+from planner.modes.fsdp2 import sharded_traffic
 from trials.trial import Parallelism
 
 LAYERS = {  # scripts/train/yamls/pretrain/mpt-*.yaml
@@ -47,7 +47,7 @@ def model_of(row: Any) -> ScalingModel:
     """The scaling of a series: links and traffic from figures alone."""
     links = LINKS[row["GPU"].split("_")[0]]
     intra, inter = (channel_of(one, speed) for one, speed in links.items())
-    traffic = fsdp2_traffic(
+    traffic = sharded_traffic(
         int(row["NumParams"]),
         LAYERS[row["Model"]],
         bytes_per_parameter=2,  # Composer gathers in bf16 under PURE and DEFAULT

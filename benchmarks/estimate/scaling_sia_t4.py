@@ -26,7 +26,7 @@ from benchmarks.estimate.scores import (
 from planner.estimate.scaling.collectives import Fabric, Group, Transport, channel_of
 from planner.estimate.scaling.overlap import WorkerStep
 from planner.estimate.scaling.scaling_model import SCORE_QUANTILES, ScalingModel, ScalingPoint, fit_scaling
-from planner.estimate.scaling.traffic import Traffic, ddp_traffic
+from planner.modes.ddp import gradient_traffic
 from trials.trial import Parallelism
 
 LINKS = {Transport.PCIE: 15.75e9, Transport.TCP: 50e9 / 8}  # T4 data sheet; g4dn.12xlarge: 50 Gbit/s
@@ -58,7 +58,7 @@ def predictions(data: Path) -> list[Row]:
             )
             for one in model[model.k == 2].itertuples()
         ]
-        scaling = fit_scaling(points, Parallelism.DDP, Traffic(gradient_bytes=None), fabric())
+        scaling = fit_scaling(points, Parallelism.DDP, gradient_traffic(None), fabric())
         rows += [_row(str(name), one, alone, scaling, 2) for one in model[model.k > 2].itertuples()]
     return rows
 
@@ -70,7 +70,7 @@ def from_one_gpu(data: Path) -> list[Row]:
     for name, count in PARAMETERS.items():
         model = table[table.model == name]
         alone = model[model.k == 1].set_index("local_bsz").step_time.to_dict()
-        scaling = fit_scaling([], Parallelism.DDP, ddp_traffic(count), fabric())
+        scaling = fit_scaling([], Parallelism.DDP, gradient_traffic(count), fabric())
         rows += [_row(name, one, alone, scaling, 1) for one in model[model.k > 1].itertuples()]
     return rows
 

@@ -98,7 +98,7 @@ def _recording(one: object) -> Recording:
         batch, seconds = UNKNOWN_BATCH, seconds * UNKNOWN_BATCH
     gpu, mode = str(one.gpu), str(one.mode)  # type: ignore[attr-defined]
     precision = PRECISIONS[str(one.precision)]  # type: ignore[attr-defined]
-    if precision is Precision.FP32 and dataset in DEFAULT_TF32:
+    if precision == Precision.FP32 and dataset in DEFAULT_TF32:
         precision = Precision.TF32
     return Recording(
         dataset=dataset,

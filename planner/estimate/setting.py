@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from catalogs.gpus import DeviceKind, Gpu, Link
 from planner.estimate.values import Hardware
-from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+from trials.trial import Measurement, TrialConfig
 
 _MEASURED_NETWORK_BYTES_PER_S = 50e9
 """Between measured nodes with NVLink, which are sold with 400 Gbit/s or more; nobody measured it."""
@@ -20,8 +20,8 @@ class Setting:
     vcpus: int | None = None  # of the node, on CPU; None also where it does not matter
     gpu_count: int
     node_count: int
-    precision: Precision
-    parallelism: Parallelism
+    precision: str
+    parallelism: str
     is_checkpointed: bool
     is_compiled: bool
 

@@ -9,23 +9,24 @@ from functools import cache
 
 import numpy as np
 
-from planner.estimate.scaling.collectives import Fabric, Group, fabric_of
-from planner.estimate.scaling.overlap import WorkerStep
+from planner.estimate.scaling.collectives import Fabric, fabric_of
 from planner.estimate.scaling.probe import CollectiveProbe, probes_of
 from planner.estimate.scaling.scaling_model import SCORE_QUANTILES, ScalingModel, ScalingPoint, fit_scaling
-from planner.estimate.scaling.traffic import Traffic, ddp_traffic, fsdp2_traffic
 from planner.estimate.time.chips import chip_of
 from planner.estimate.time.measured import MeasuredSetting
 from planner.estimate.transfer.compute import Compute
 from planner.estimate.transfer.transfer_path import Anchor, SingleWorkerStep
 from planner.estimate.values import Hardware
+from planner.modes import PARALLELISMS, PRECISIONS
+from planner.modes.precision import REFERENCE
+from planner.modes.terms import Group, Traffic, WorkerStep
 from trials.profile import WorkloadProfile
-from trials.trial import Measurement, Parallelism, TrialConfig
+from trials.trial import Measurement, TrialConfig
 
 Probes = Mapping[str, Sequence[CollectiveProbe]]  # by GPU
 
 _STEPS_PER_OCTAVE = 2.0
-_FP32_BYTES = 4  # the optimizer holds fp32 parameters, and FSDP2 gathers and reduces them so
+_PAIR = Group(rank_count=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,11 @@ class Together:
 class Workers:
     """Scaling of one workload; made by `fit_workers`."""
 
-    traffic: Mapping[Parallelism, Traffic]
-    models: Mapping[tuple[str, Parallelism], ScalingModel]  # by GPU, where several workers were measured
-    measured_counts: Mapping[tuple[str, Parallelism], int]  # the largest; none where links were probed only
-    _believed: dict[tuple[Parallelism, Fabric], ScalingModel] = field(
+    profile: WorkloadProfile | None
+    models: Mapping[tuple[str, str], ScalingModel]  # by GPU and parallelism, where several were measured
+    measured_counts: Mapping[tuple[str, str], int]  # the largest; none where links were probed only
+    _believed: dict[tuple[str, Fabric], ScalingModel] = field(default_factory=dict, repr=False, compare=False)
+    _carrying: dict[tuple[int, Traffic], ScalingModel] = field(
         default_factory=dict, repr=False, compare=False
     )
     _error_scales: dict[tuple[int, Group, Fabric, int, int], tuple[float, float]] = field(
@@ -53,30 +55,36 @@ class Workers:
 
     def step(self, alone: SingleWorkerStep, config: TrialConfig, hardware: Hardware) -> Together:
         """Of ``config`` on ``hardware``, from what one worker takes."""
-        if config.gpu_count == 1 or config.parallelism is Parallelism.SINGLE:
+        if config.gpu_count == 1:
             return Together(config.accumulation * alone.micro_batch_s + alone.optimizer_s, 0.0, 0.0)
-        work = WorkerStep(
+        group = Group(rank_count=config.gpu_count, node_count=config.node_count)
+        whole = WorkerStep(
             micro_batch_s=alone.micro_batch_s,
             accumulation=config.accumulation,
             per_step_s=alone.optimizer_s,
         )
+        work = PARALLELISMS[config.parallelism].worker_step(whole, group)
         fabric = fabric_of(hardware)
-        model, measured_count = self._model(config, fabric)
-        group = Group(rank_count=config.gpu_count, node_count=config.node_count)
+        model, measured_count = self._model(config, group, fabric)
         below, above = self._error_scale(model, work, group, measured_count, fabric)
         return Together(model.step_s(work, group, fabric), below, above)
 
-    def _model(self, config: TrialConfig, fabric: Fabric) -> tuple[ScalingModel, int]:
+    def _model(self, config: TrialConfig, group: Group, fabric: Fabric) -> tuple[ScalingModel, int]:
         """The fitted model of the chip, or the priors; and the largest count that was measured."""
-        key = (config.gpu, config.parallelism)
-        if key in self.models:
-            return self.models[key], self.measured_counts.get(key, 1)
-        believed = (config.parallelism, fabric)
-        if believed not in self._believed:
-            self._believed[believed] = fit_scaling(
-                [], config.parallelism, self.traffic[config.parallelism], fabric
-            )
-        return self._believed[believed], 1
+        traffic = traffic_of(config.parallelism, config.precision, group, self.profile)
+        measured = (config.gpu, config.parallelism)
+        model, count = self.models.get(measured), self.measured_counts.get(measured, 1)
+        if model is None:
+            believed = (config.parallelism, fabric)
+            if believed not in self._believed:
+                self._believed[believed] = fit_scaling([], config.parallelism, traffic, fabric)
+            model, count = self._believed[believed], 1
+        if model.traffic == traffic:
+            return model, count
+        key = (id(model), traffic)
+        if key not in self._carrying:
+            self._carrying[key] = model.carrying(traffic)
+        return self._carrying[key], count
 
     def _error_scale(
         self, model: ScalingModel, work: WorkerStep, group: Group, measured_count: int, fabric: Fabric
@@ -110,12 +118,11 @@ def reduce_to_one(
     sources: Sequence[MeasuredSetting], profile: WorkloadProfile | None, probes: Probes
 ) -> tuple[Anchor, ...]:
     """Measured settings as one worker would take them; those of a chip without the unit are left out."""
-    traffic = _traffic(profile)
     starts = []
     for one in sources:
         chip = chip_of(one.config, one.hardware)
         if chip is not None:
-            starts.append(Anchor(one, chip, _synchronisation_s(one, traffic, probes)))
+            starts.append(Anchor(one, chip, _synchronisation_s(one, profile, probes)))
     return tuple(starts)
 
 
@@ -123,34 +130,38 @@ def fit_workers(
     sources: Sequence[MeasuredSetting], compute: Compute, profile: WorkloadProfile | None, probes: Probes
 ) -> Workers:
     """Scaling models of the chips that several workers were measured on, or the links between them."""
-    traffic = _traffic(profile)
-    groups: dict[tuple[str, Parallelism], list[MeasuredSetting]] = {}
+    groups: dict[tuple[str, str], list[MeasuredSetting]] = {}
     for one in sources:
-        if one.setting.gpu_count > 1 and one.setting.parallelism is not Parallelism.SINGLE:
+        if one.setting.gpu_count > 1:
             groups.setdefault((one.setting.gpu, one.setting.parallelism), []).append(one)
     singles = tuple(one for one in compute.starts if one.source.setting.gpu_count == 1)
     alone = replace(compute, starts=singles, _ways={})  # what it remembers is of all starts
     models = {}
     hardware = {one.setting.gpu: one.hardware for one in sources}
-    probed = [(gpu, parallelism) for gpu in probes if gpu in hardware for parallelism in traffic]
+    shared = [one.name for one in PARALLELISMS if one.takes(_PAIR)]
+    probed = [(gpu, parallelism) for gpu in probes if gpu in hardware for parallelism in shared]
     for key in dict.fromkeys([*groups, *probed]):
         gpu, parallelism = key
-        points = [point for one in groups.get(key, ()) for point in _points(one, alone)]
+        points = [point for one in groups.get(key, ()) for point in _points(one, alone, profile)]
         if points or gpu in probes:
+            traffic = points[0].traffic if points else None
             models[key] = fit_scaling(
                 points,
                 parallelism,
-                traffic[parallelism],
+                traffic or traffic_of(parallelism, REFERENCE, _PAIR, profile),
                 fabric_of(hardware[gpu]),
                 probes=probes.get(gpu, ()),
             )
     counts = {key: max(one.setting.gpu_count for one in group) for key, group in groups.items()}
-    return Workers(traffic=traffic, models=models, measured_counts=counts)
+    return Workers(profile=profile, models=models, measured_counts=counts)
 
 
-def _points(source: MeasuredSetting, alone: Compute) -> list[ScalingPoint]:
+def _points(source: MeasuredSetting, alone: Compute, profile: WorkloadProfile | None) -> list[ScalingPoint]:
     """The ends of a setting's line, where one worker of the same chip was measured."""
-    line, points = source.line, []
+    line, setting, points = source.line, source.setting, []
+    group = Group(rank_count=setting.gpu_count, node_count=setting.node_count)
+    mode = PARALLELISMS[setting.parallelism]
+    traffic = traffic_of(setting.parallelism, setting.precision, group, profile)
     if not any(one.source.setting.gpu == source.setting.gpu for one in alone.starts):
         return []
     for size in sorted({line.micro_batch_sizes[0], line.micro_batch_sizes[-1]}):
@@ -158,49 +169,35 @@ def _points(source: MeasuredSetting, alone: Compute) -> list[ScalingPoint]:
             one = alone.step(source.config_at(size, accumulation), source.hardware)
             if one is None:
                 continue
-            work = WorkerStep(
+            whole = WorkerStep(
                 micro_batch_s=one.micro_batch_s, accumulation=accumulation, per_step_s=one.optimizer_s
             )
-            group = Group(rank_count=source.setting.gpu_count, node_count=source.setting.node_count)
-            step_s = line.step_time_s(size, accumulation)
-            points.append(ScalingPoint(work=work, group=group, step_s=step_s))
+            work, step_s = mode.worker_step(whole, group), line.step_time_s(size, accumulation)
+            points.append(ScalingPoint(work=work, group=group, step_s=step_s, traffic=traffic))
     return points
 
 
-def _synchronisation_s(
-    source: MeasuredSetting, traffic: Mapping[Parallelism, Traffic], probes: Probes
-) -> float:
+def _synchronisation_s(source: MeasuredSetting, profile: WorkloadProfile | None, probes: Probes) -> float:
     """Exposed synchronisation per micro batch of a measured setting, by the link's figures and its probe.
 
-    DDP pays it once per step, so the line already holds it in its fixed part where several accumulation
-    counts were measured.
+    What is paid once per step, as under DDP, the line already holds in its fixed part where several
+    accumulation counts were measured.
     """
     setting, line = source.setting, source.line
-    if setting.gpu_count == 1 or setting.parallelism is Parallelism.SINGLE:
+    if setting.gpu_count == 1:
         return 0.0
-    if setting.parallelism is Parallelism.DDP and len(line.accumulations) > 1:
+    group = Group(rank_count=setting.gpu_count, node_count=setting.node_count)
+    traffic = traffic_of(setting.parallelism, setting.precision, group, profile)
+    if not traffic.per_micro_batch.count and len(line.accumulations) > 1:
         return 0.0
     fabric = fabric_of(source.hardware)
-    model = fit_scaling(
-        [], setting.parallelism, traffic[setting.parallelism], fabric, probes=probes.get(setting.gpu, ())
-    )
+    model = fit_scaling([], setting.parallelism, traffic, fabric, probes=probes.get(setting.gpu, ()))
     size, accumulation = line.micro_batch_sizes[-1], line.accumulations[-1]
     step_s = line.step_time_s(size, accumulation)
     work = WorkerStep(micro_batch_s=0.0, accumulation=accumulation, per_step_s=line.optimizer_s)
-    group = Group(rank_count=setting.gpu_count, node_count=setting.node_count)
     return max(0.0, line.micro_batch_s(size) - model.micro_batch_s(step_s, work, group))
 
 
-def _traffic(profile: WorkloadProfile | None) -> dict[Parallelism, Traffic]:
-    if profile is None:
-        unknown = Traffic(gradient_bytes=None)
-        return {Parallelism.DDP: unknown, Parallelism.FSDP2: unknown}
-    return {
-        Parallelism.DDP: ddp_traffic(profile.trainable_parameter_count),
-        Parallelism.FSDP2: fsdp2_traffic(
-            profile.parameter_count,
-            profile.block_count,
-            bytes_per_parameter=_FP32_BYTES,
-            bytes_per_gradient=_FP32_BYTES,
-        ),
-    }
+def traffic_of(parallelism: str, precision: str, group: Group, profile: WorkloadProfile | None) -> Traffic:
+    """What the workers of ``group`` exchange of the workload."""
+    return PARALLELISMS[parallelism].traffic(profile, group, PRECISIONS[precision])

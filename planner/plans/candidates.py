@@ -22,7 +22,7 @@ from planner.plans.rule_out import RuledOut
 from planner.plans.ties import NEGLIGIBLE_FRACTION
 from planner.target import Target
 from trials.profile import WorkloadProfile
-from trials.trial import Measurement, Outcome, Precision, TrialConfig
+from trials.trial import Measurement, Outcome, TrialConfig
 
 SHORTLIST_COUNT = 2  # configurations compared on GPU instances that differ in vCPUs and network only
 PRECISION_COUNT = 2  # precisions, compiled or not, compared on further counts of a GPU type
@@ -114,7 +114,7 @@ class Candidates:
     _configs: dict[tuple[str, int, int], tuple[tuple[TrialConfig, ...], ...]] = field(default_factory=dict)
     _peaks: dict[tuple[TrialConfig, int | None], Estimate | None] = field(default_factory=dict)
     _by_kin: dict[tuple[str, Link, int, int], Sequence[Candidate] | NoConfig] = field(default_factory=dict)
-    _precisions: dict[str, frozenset[tuple[Precision, bool]]] = field(default_factory=dict)
+    _precisions: dict[str, frozenset[tuple[str, bool]]] = field(default_factory=dict)
 
     def of(self, place: PlanHardware) -> Sequence[Candidate] | NoConfig:
         """What fits and is worth timing, or why there is nothing."""

@@ -12,7 +12,8 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Precision, Purpose, TrialConfig
+from planner.modes.precision import REFERENCE
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
 STEP_COUNT_MIN = 20  # fewer say nothing of how a curve goes on
 PROGRESS_LOST_MAX = 1 / 3  # of the reference's progress; fp16 skips a few steps until it finds its scale
@@ -35,7 +36,7 @@ class Guard:
 
 def reference_of(config: TrialConfig) -> TrialConfig:
     """The same in plain fp32."""
-    return replace(config, precision=Precision.FP32, is_compiled=False)
+    return replace(config, precision=REFERENCE, is_compiled=False)
 
 
 def judge(losses: Sequence[float], reference: Sequence[float]) -> str:
@@ -92,7 +93,7 @@ def guards(outcomes: Iterable[Outcome]) -> tuple[Guard, ...]:
     return tuple(found)
 
 
-def rejected_arithmetic(outcomes: Iterable[Outcome]) -> frozenset[tuple[Precision, bool]]:
+def rejected_arithmetic(outcomes: Iterable[Outcome]) -> frozenset[tuple[str, bool]]:
     """Precisions, by whether compiled, that were seen not to train; compiling does not mend a precision."""
     rejected = [one.config for one in guards(outcomes) if one.rejection]
     return frozenset(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from planner.estimate.setting import Setting, technique_of
 from planner.plans.numerics_check import rejected_arithmetic
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Precision, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig
 
 # Chance, not the configuration, ended these; they may be planned again.
 _BY_CHANCE = frozenset({FailureKind.WORKER_LOST, FailureKind.COMMUNICATION_FAILED, FailureKind.WRONG_DEVICE})
@@ -22,9 +22,9 @@ class RuledOut:
     configs: frozenset[TrialConfig]  # failed for a reason of their own
     techniques: frozenset[Setting]  # unsupported at any batch size
     overflowing: dict[Setting, int]  # least micro batch size that ran out of memory
-    diverged: frozenset[tuple[Precision, bool]]  # arithmetic that was never sane, by whether compiled
+    diverged: frozenset[tuple[str, bool]]  # arithmetic that was never sane, by whether compiled
     measured: frozenset[TrialConfig]  # worked at least once
-    rejected: frozenset[tuple[Precision, bool]]  # whose loss did not follow fp32's, by whether compiled
+    rejected: frozenset[tuple[str, bool]]  # whose loss did not follow fp32's, by whether compiled
 
     def has(self, config: TrialConfig) -> bool:
         """Whether a trial speaks against planning with ``config``."""
@@ -56,7 +56,7 @@ def rule_out(outcomes: Iterable[Outcome], cpus: frozenset[str] = frozenset()) ->
     configs: set[TrialConfig] = set()
     techniques: set[Setting] = set()
     overflowing: dict[Setting, int] = {}
-    diverged: set[tuple[Precision, bool]] = set()
+    diverged: set[tuple[str, bool]] = set()
     for one in known:
         if isinstance(one, Measurement) or one.kind in _BY_CHANCE:
             continue

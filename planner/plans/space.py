@@ -7,14 +7,17 @@ planned run trains the user's batch and not one near it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
 
 from catalogs.gpus import DeviceKind, Gpu
+from planner.modes import PARALLELISMS, PRECISIONS
+from planner.modes.parallelism import NO_BLOCKS
+from planner.modes.terms import Group
 from planner.target import Target
 from trials.profile import WorkloadProfile
-from trials.trial import Loading, Parallelism, Precision, TrialConfig
+from trials.trial import Loading, TrialConfig
 
 SPACE_VERSION = 1  # in the study's attributes: configurations of different versions are not mixed
 CPU_WORKER_COUNT_MAX = 2  # more processes on one CPU only divide the same cores
@@ -36,7 +39,7 @@ class Knobs:
     that are not at hand a compiler is taken for granted, since every image can install one.
     """
 
-    precisions: tuple[Precision, ...] = tuple(Precision)
+    precisions: tuple[str, ...] = field(default_factory=lambda: PRECISIONS.names)
     is_compile_allowed: bool | None = None
     has_compiler: bool | None = None
     loadings: tuple[Loading, ...] = (Loading(),)
@@ -68,6 +71,7 @@ def configs_for(
     if target.global_batch_size % gpu_count:
         return ()
     knobs = knobs or Knobs()
+    group = Group(rank_count=gpu_count, node_count=node_count)
     per_worker = target.global_batch_size // gpu_count
     return tuple(
         TrialConfig(
@@ -84,7 +88,7 @@ def configs_for(
         for loading in knobs.loadings
         for is_compiled in ((False,) if _why_not_compiled(gpu, knobs) else (False, True))
         for is_checkpointed in ((False, True) if profile.block_count else (False,))
-        for parallelism in _parallelisms(gpu_count, profile)
+        for parallelism in _parallelisms(gpu, group, profile)
         for precision in _precisions(gpu, knobs)
         for micro_batch_size in divisors(per_worker)
     )
@@ -97,20 +101,16 @@ def exclusions(gpu: Gpu, profile: WorkloadProfile, knobs: Knobs | None = None) -
 
 
 def _exclusions(gpu: Gpu, profile: WorkloadProfile, knobs: Knobs) -> Iterator[Exclusion]:
-    taken = _precisions(gpu, knobs)
-    for precision in Precision:
-        if precision in taken:
-            continue
-        if precision not in knobs.precisions:
-            yield Exclusion(knob=precision, reason="not asked for")
-        elif gpu.kind is DeviceKind.CPU:
-            yield Exclusion(knob=precision, reason=_CPU_REASONS[precision])
-        else:
-            yield Exclusion(knob=precision, reason=f"{gpu.name} has no {precision} tensor cores")
+    for precision in PRECISIONS:
+        if precision.name not in knobs.precisions:
+            yield Exclusion(knob=precision.name, reason="not asked for")
+        elif why := precision.refusal(gpu):
+            yield Exclusion(knob=precision.name, reason=why)
     if not profile.block_count:
-        reason = "no repeated blocks were found in this model to wrap"
-        yield Exclusion(knob="activation checkpointing", reason=reason)
-        yield Exclusion(knob="fsdp2", reason=reason)
+        yield Exclusion(knob="activation checkpointing", reason=NO_BLOCKS)
+    for parallelism in PARALLELISMS:
+        if why := parallelism.refusal(gpu, profile):
+            yield Exclusion(knob=parallelism.name, reason=why)
     why_not = _why_not_compiled(gpu, knobs)
     if why_not:
         yield Exclusion(knob="torch.compile", reason=why_not)
@@ -118,30 +118,12 @@ def _exclusions(gpu: Gpu, profile: WorkloadProfile, knobs: Knobs) -> Iterator[Ex
         yield Exclusion(knob="model", reason=note)
 
 
-_CPU_REASONS = {
-    Precision.TF32: "a CPU has no TF32 units",
-    Precision.FP16: "fp16 is emulated on CPU, tens of times slower than fp32",
-}
+def _precisions(gpu: Gpu, knobs: Knobs) -> tuple[str, ...]:
+    return tuple(one for one in knobs.precisions if not PRECISIONS[one].refusal(gpu))
 
 
-def _precisions(gpu: Gpu, knobs: Knobs) -> tuple[Precision, ...]:
-    """fp32 everywhere; the others where the chip has the unit; bf16 on CPU is native to PyTorch there."""
-    if gpu.kind is DeviceKind.CPU:
-        has = {Precision.FP32, Precision.BF16}
-    else:
-        has = {
-            Precision.FP32,
-            *([Precision.TF32] if gpu.tf32_flop_per_s else []),
-            *([Precision.BF16] if gpu.bf16_flop_per_s else []),
-            *([Precision.FP16] if gpu.fp16_flop_per_s else []),
-        }
-    return tuple(one for one in knobs.precisions if one in has)
-
-
-def _parallelisms(gpu_count: int, profile: WorkloadProfile) -> Iterable[Parallelism]:
-    if gpu_count == 1:
-        return (Parallelism.SINGLE,)
-    return (Parallelism.DDP, Parallelism.FSDP2) if profile.block_count else (Parallelism.DDP,)
+def _parallelisms(gpu: Gpu, group: Group, profile: WorkloadProfile) -> tuple[str, ...]:
+    return tuple(one.name for one in PARALLELISMS if one.takes(group) and not one.refusal(gpu, profile))
 
 
 def _why_not_compiled(gpu: Gpu, knobs: Knobs) -> str:

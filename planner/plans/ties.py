@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from planner.estimate.values import Basis, Estimate
-from trials.trial import Parallelism, Precision, TrialConfig
+from planner.modes import PARALLELISMS, PRECISIONS
+from trials.trial import TrialConfig
 
 NEGLIGIBLE_FRACTION = 0.02
 """Two runs of a step on two machines of one type differ by about this; smaller differences decide nothing."""
@@ -41,10 +42,6 @@ def complexity(config: TrialConfig) -> int:
         + (config.loader_worker_count is not None)
         + (config.loader_prefetch_count is not None)
         + (config.is_pinned is not None)
-        + _PARALLELISM_COMPLEXITY[config.parallelism]
-        + _PRECISION_COMPLEXITY[config.precision]
+        + PARALLELISMS[config.parallelism].plainness
+        + PRECISIONS[config.precision].plainness
     )
-
-
-_PARALLELISM_COMPLEXITY = {Parallelism.SINGLE: 0, Parallelism.DDP: 1, Parallelism.FSDP2: 2}
-_PRECISION_COMPLEXITY = {Precision.FP32: 0, Precision.TF32: 1, Precision.BF16: 1, Precision.FP16: 2}

@@ -106,7 +106,7 @@ def _unguarded(report: Report) -> str:
     arithmetic = (best.config.precision, best.config.is_compiled)
     if arithmetic in {(one.config.precision, one.config.is_compiled) for one in report.guards}:
         return ""
-    name = best.config.precision.value + (" with torch.compile" if best.config.is_compiled else "")
+    name = best.config.precision + (" with torch.compile" if best.config.is_compiled else "")
     return (
         f"That the model trains in {name} as it does in fp32 is assumed: no trial "
         "compared their losses. Watch the loss of the first steps."

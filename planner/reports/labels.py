@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Pricing
+from planner.modes import PARALLELISMS
 from planner.plans.plan import Plan
 from planner.reports import formats
 from planner.target import Target
-from trials.trial import Failure, Outcome, Parallelism, TrialConfig
-
-_PARALLELISM_WORDS = {Parallelism.SINGLE: "", Parallelism.DDP: "DDP", Parallelism.FSDP2: "FSDP2"}
+from trials.trial import Failure, Outcome, TrialConfig
 
 
 def rental(plan: Plan) -> str:
@@ -93,8 +92,8 @@ def batch(config: TrialConfig) -> str:
 def techniques(config: TrialConfig) -> tuple[str, ...]:
     """Precision first, then what else is switched on."""
     has = (
-        config.precision.value,
-        _PARALLELISM_WORDS[config.parallelism],
+        config.precision,
+        PARALLELISMS[config.parallelism].label,
         "activation checkpointing" if config.is_checkpointed else "",
         "torch.compile" if config.is_compiled else "",
         *_loading(config),
@@ -105,8 +104,8 @@ def techniques(config: TrialConfig) -> tuple[str, ...]:
 def technique(config: TrialConfig) -> str:
     """The same in a table's cell."""
     has = (
-        config.precision.value,
-        _PARALLELISM_WORDS[config.parallelism],
+        config.precision,
+        PARALLELISMS[config.parallelism].label,
         "checkpointed" if config.is_checkpointed else "",
         "compiled" if config.is_compiled else "",
         *_loading(config),

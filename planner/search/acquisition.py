@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 from planner.estimate import Basis, Estimate
 from planner.estimate.interval.lognormal import NORMAL, expected_below, log_spread
-from trials.trial import Parallelism, Precision, TrialConfig
+from planner.modes.precision import REFERENCE
+from trials.trial import TrialConfig
 
 FIRST_MICRO_BATCH_SIZE = 8  # small enough to fit, large enough not to time the launch of kernels alone
 OPENING_TRIAL_COUNT = 2  # two points are a line
@@ -192,7 +193,7 @@ def _opening(candidates: Sequence[Candidate], tried: Sequence[TrialConfig]) -> C
 def _plainness(config: TrialConfig) -> tuple[int, bool, bool, bool, float]:
     """One worker, fp32, nothing switched on, a small micro batch."""
     distance = abs(math.log(config.micro_batch_size / FIRST_MICRO_BATCH_SIZE))
-    is_reduced = config.precision is not Precision.FP32
+    is_reduced = config.precision != REFERENCE
     return config.gpu_count, config.is_compiled, config.is_checkpointed, is_reduced, distance
 
 
@@ -212,7 +213,7 @@ def _smallest(candidates: Sequence[Candidate]) -> Choice | None:
     def need(one: Candidate) -> tuple[float, int, bool, bool]:
         config = one.config
         memory = one.memory.expected if one.memory is not None else float(config.micro_batch_size)
-        return memory, config.gpu_count, config.parallelism is not Parallelism.SINGLE, config.is_compiled
+        return memory, config.gpu_count, config.gpu_count > 1, config.is_compiled
 
     return _choice(min(candidates, key=need), "nothing has run yet: what needs the least")
 

@@ -8,7 +8,8 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from catalogs.gpus import Gpu
-from trials.trial import Parallelism, Precision, TrialConfig
+from planner.modes import PARALLELISMS, PRECISIONS
+from trials.trial import TrialConfig
 
 
 def distributions(gpus: Mapping[str, Gpu]) -> dict[str, BaseDistribution]:
@@ -18,8 +19,8 @@ def distributions(gpus: Mapping[str, Gpu]) -> dict[str, BaseDistribution]:
         "gpu_count": IntDistribution(1, 4096, log=True),
         "node_count": IntDistribution(1, 512, log=True),
         "micro_batch_size": IntDistribution(1, 1 << 20, log=True),
-        "precision": CategoricalDistribution([one.value for one in Precision]),
-        "parallelism": CategoricalDistribution([one.value for one in Parallelism]),
+        "precision": CategoricalDistribution(list(PRECISIONS.names)),
+        "parallelism": CategoricalDistribution(list(PARALLELISMS.names)),
         "is_checkpointed": CategoricalDistribution([False, True]),
         "is_compiled": CategoricalDistribution([False, True]),
         "loader_worker_count": IntDistribution(0, 64),  # 0: as the model file has it
@@ -35,8 +36,8 @@ def params_of(config: TrialConfig) -> dict[str, Any]:
         "gpu_count": config.gpu_count,
         "node_count": config.node_count,
         "micro_batch_size": config.micro_batch_size,
-        "precision": config.precision.value,
-        "parallelism": config.parallelism.value,
+        "precision": config.precision,
+        "parallelism": config.parallelism,
         "is_checkpointed": config.is_checkpointed,
         "is_compiled": config.is_compiled,
         "loader_worker_count": config.loader_worker_count or 0,

@@ -55,7 +55,7 @@ def test_doubling_sizes_come_first_and_the_compiler_after_the_boundary() -> None
 def test_what_would_take_too_long_is_left_out() -> None:
     gpu = FakeGpu(per_sample_s=0.1)
     outcomes = recorded(gpu, limit_s=30.0)
-    sizes = {one.config.micro_batch_size for one in outcomes if one.config.precision is Precision.FP32}
+    sizes = {one.config.micro_batch_size for one in outcomes if one.config.precision == Precision.FP32}
     assert {1, 2, 4} <= sizes
     assert (
         max(sizes) <= 8

@@ -123,7 +123,7 @@ def test_a_recording_that_was_cut_off_before_the_guard_s_reference_is_swept_all_
     tmp_path: Path,
 ) -> None:
     whole = load(BENCHMARKS / "recordings" / "CPU-X86-64--mlp-tiny.json")
-    kept = [one for one in whole.outcomes if one.config.precision is Precision.BF16]
+    kept = [one for one in whole.outcomes if one.config.precision == Precision.BF16]
     played = play(replace(whole, outcomes=tuple(kept)), tmp_path)
     assert {one.config.precision for one in played.outcomes} == {Precision.BF16}
 

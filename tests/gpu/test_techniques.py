@@ -35,7 +35,7 @@ def test_every_precision_starts_from_the_same_loss_and_learns(model, device) -> 
         assert outcome.losses[0] == pytest.approx(exact.losses[0], rel=TOLERANCE[precision]), precision
         assert all(map(math.isfinite, outcome.losses)), precision
         assert min(outcome.losses) < outcome.losses[0], precision  # the same batch over and over
-        assert outcome.config.precision is precision
+        assert outcome.config.precision == precision
 
 
 @pytest.mark.parametrize("device", devices(is_quick_on_cpu=True))

@@ -192,7 +192,7 @@ def test_a_deadline_that_nothing_meets_leaves_the_search_for_the_cheapest(bench:
     bench.target = replace(bench.target, deadline_s=600.0)
     reason = bench.sweep().run(bench.gpu.run_trial)
     assert reason.startswith("no trial so far keeps the budget and the deadline; ")
-    assert any(one.precision is Precision.BF16 for one in bench.gpu.seen)
+    assert any(one.precision == Precision.BF16 for one in bench.gpu.seen)
 
 
 def test_no_configuration_is_tried_twice_within_and_across_sweeps(bench: Bench) -> None:
@@ -684,7 +684,7 @@ def test_a_sweep_that_ends_early_keeps_room_for_the_guard(bench: Bench, limits: 
     sweep.run(run_trial)
     best, _ = sweep.search.known.best()
     assert best is not None
-    assert best.precision is not Precision.FP32
+    assert best.precision != Precision.FP32
     purposes = [one.outcome.purpose for one in bench.study().trials()]
     assert purposes.count(Purpose.GUARD) == 2
     assert 3 <= purposes.count(Purpose.SEARCH) <= 5  # it would have gone on

@@ -54,7 +54,7 @@ def time_apart(
         return _attempt(lambda: training.time_passes(size, count, clock), place)
 
     silent_s: Sequence[float] | None = trained_s
-    if config.parallelism is not Parallelism.SINGLE:
+    if config.parallelism != Parallelism.SINGLE:
         silent_s = timed(None) if _can_be_silent(training, config, place) else None
     if silent_s is None:
         return Apart()

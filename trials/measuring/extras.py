@@ -78,7 +78,7 @@ def _checkpoint(
     wanted: Extras, training: Training, config: TrialConfig, place: Place
 ) -> CheckpointCost | CheckpointUnmeasured | None:
     """None on a rank that saves nothing: the first one does where all have the whole model."""
-    is_sharded = config.parallelism is Parallelism.FSDP2
+    is_sharded = config.parallelism == Parallelism.FSDP2
     if not wanted.is_checkpoint_timed or (place.rank and not is_sharded):
         return None
     directory = wanted.checkpoint_directory

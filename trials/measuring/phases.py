@@ -42,7 +42,7 @@ def phases_of(steps: Sequence[StepMarks], clock: Clock, config: TrialConfig, apa
 
 def _synchronised_count(step: StepMarks, config: TrialConfig) -> int:
     """Micro batches that communicate: with FSDP2 each gathers shards, with DDP the last sends gradients."""
-    return len(step.micro) if config.parallelism is Parallelism.FSDP2 else 1
+    return len(step.micro) if config.parallelism == Parallelism.FSDP2 else 1
 
 
 def _split(step: StepMarks, clock: Clock, config: TrialConfig) -> tuple[float, ...]:

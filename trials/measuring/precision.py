@@ -9,28 +9,28 @@ import torch
 
 from trials.trial import Precision
 
-_AUTOCAST = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+_AUTOCAST: dict[str, torch.dtype] = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 _AMPERE = (8, 0)
 
 
-def precision_refusal(precision: Precision, device: torch.device) -> str | None:
+def precision_refusal(precision: str, device: torch.device) -> str | None:
     """Why ``device`` cannot compute in ``precision``; None where it can."""
     if device.type != "cuda":
-        if precision is Precision.TF32:
+        if precision == Precision.TF32:
             return "TF32 exists on NVIDIA GPUs only"
         return None
     capability = torch.cuda.get_device_capability(device)
-    if precision is Precision.TF32 and capability < _AMPERE:
+    if precision == Precision.TF32 and capability < _AMPERE:
         return f"TF32 needs a GPU of compute capability 8.0, this one has {capability[0]}.{capability[1]}"
-    if precision is Precision.BF16 and capability < _AMPERE:
+    if precision == Precision.BF16 and capability < _AMPERE:
         return f"bf16 needs a GPU of compute capability 8.0, this one has {capability[0]}.{capability[1]}"
     return None
 
 
-def set_fp32_arithmetic(precision: Precision) -> None:
+def set_fp32_arithmetic(precision: str) -> None:
     """Allow or forbid TF32 in fp32 matrix products and convolutions; torch allows it in cuDNN by default."""
     forget_inherited_arithmetic()
-    is_tf32 = precision is Precision.TF32
+    is_tf32 = precision == Precision.TF32
     torch.set_float32_matmul_precision("high" if is_tf32 else "highest")
     torch.backends.cudnn.allow_tf32 = is_tf32
 
@@ -43,12 +43,12 @@ def forget_inherited_arithmetic() -> None:
             one.fp32_precision = "none"
 
 
-def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """The context of a forward pass: autocast for bf16 and fp16, nothing otherwise."""
     dtype = _AUTOCAST.get(precision)
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 
 
-def grad_scaler(precision: Precision, device: torch.device) -> torch.amp.GradScaler:
+def grad_scaler(precision: str, device: torch.device) -> torch.amp.GradScaler:
     """Loss scaling for fp16, which has too few exponents for small gradients; does nothing otherwise."""
-    return torch.amp.GradScaler(device.type, enabled=precision is Precision.FP16)
+    return torch.amp.GradScaler(device.type, enabled=precision == Precision.FP16)

@@ -33,9 +33,9 @@ def refusal(config: TrialConfig, place: Place) -> str | None:
     """Why this place cannot run ``config`` at all; None where it can."""
     if config.gpu_count != place.world_size:
         return f"the trial wants {config.gpu_count} workers, this group has {place.world_size}"
-    if config.parallelism is Parallelism.SINGLE and place.world_size > 1:
+    if config.parallelism == Parallelism.SINGLE and place.world_size > 1:
         return f"one process cannot use {place.world_size} workers; choose DDP or FSDP2"
-    if config.parallelism is not Parallelism.SINGLE and place.world_size == 1:
+    if config.parallelism != Parallelism.SINGLE and place.world_size == 1:
         return f"{config.parallelism.upper()} needs at least two workers"
     if config.is_compiled and (why := compile_refusal(place.torch_device)):
         return why
@@ -71,11 +71,11 @@ def wrap(step: Step, config: TrialConfig, place: Place, probe: Callable[[Step], 
     """
     if config.is_checkpointed:
         checkpoint_blocks(step)
-    if config.parallelism is Parallelism.FSDP2:
+    if config.parallelism == Parallelism.FSDP2:
         return _shard(step, config, place)
     place.together(lambda: step.to(place.torch_device))
     module: nn.Module = step
-    if config.parallelism is Parallelism.DDP:
+    if config.parallelism == Parallelism.DDP:
         has_unused = has_unused_parameters(step, place, probe)
         module = DistributedDataParallel(
             step, process_group=place.process_group, find_unused_parameters=has_unused

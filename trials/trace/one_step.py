@@ -16,7 +16,7 @@ from trials.trial import Precision
 if TYPE_CHECKING:
     from trials.trace.build import Built
 
-_LOW_PRECISION = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+_LOW_PRECISION: dict[str, torch.dtype] = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class TracedStep:
     """The step of a workload that is built, real or fake."""
 
     built: Built
-    precision: Precision
+    precision: str
     mode: TraceMode
     is_cuda: bool  # optimizer and clipping over lists of tensors, as CUDA does unless told otherwise
 
@@ -68,7 +68,7 @@ class TracedStep:
         if self.mode is not TraceMode.TRAINING or self.built.optimizer is None:
             return
         parameters = [one for one in self.built.module.parameters() if one.grad is not None]
-        if self.precision is Precision.FP16:
+        if self.precision == Precision.FP16:
             _unscale(parameters)
         if self.built.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(parameters, self.built.clip_norm, foreach=self.is_cuda or None)

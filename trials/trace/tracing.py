@@ -65,7 +65,7 @@ def trace_workload(
     loaded: LoadedWorkload,
     *,
     micro_batch_sizes: Sequence[int] = (2, 8),
-    precisions: Sequence[Precision] = (Precision.FP32, Precision.BF16),
+    precisions: Sequence[str] = (Precision.FP32, Precision.BF16),
     checkpointing: Sequence[bool] = (False, True),
 ) -> TraceOutcome:
     """Trace every combination of the knobs that changes the operations; run it where a crash may be borne.
@@ -96,7 +96,7 @@ def trace_step(
     loaded: LoadedWorkload,
     *,
     micro_batch_size: int,
-    precision: Precision,
+    precision: str,
     is_checkpointed: bool = False,
     is_cuda: bool = True,
 ) -> Trace:
@@ -118,7 +118,7 @@ def trace_built(
     build: Callable[[], Built],
     *,
     micro_batch_size: int,
-    precision: Precision = Precision.FP32,
+    precision: str = Precision.FP32,
     is_checkpointed: bool = False,
     mode: TraceMode = TraceMode.TRAINING,
     is_cuda: bool = True,
@@ -141,7 +141,7 @@ def trace_built(
 
 
 def trace_real_step(
-    build: Callable[[], Built], *, micro_batch_size: int, precision: Precision = Precision.FP32
+    build: Callable[[], Built], *, micro_batch_size: int, precision: str = Precision.FP32
 ) -> Trace:
     """Record the same on real CPU tensors, for a model that fake tensors cannot run: use a small batch.
 

@@ -31,12 +31,12 @@ def extras_due(wanted: Extras, config: TrialConfig, seen: Sequence[Measurement])
 
 def _writers(config: TrialConfig) -> tuple[int, int]:
     """Workers that save, and their nodes."""
-    return _workers(config) if config.parallelism is Parallelism.FSDP2 else (1, 1)
+    return _workers(config) if config.parallelism == Parallelism.FSDP2 else (1, 1)
 
 
 def shows_noise(config: TrialConfig) -> bool:
     """Gradients of fp16 need the scaler, and those of several workers each other."""
-    return config.gpu_count == 1 and config.precision is not Precision.FP16
+    return config.gpu_count == 1 and config.precision != Precision.FP16
 
 
 def _workers(config: TrialConfig) -> tuple[int, int]:

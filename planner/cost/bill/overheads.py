@@ -87,7 +87,7 @@ def checkpoint_times(
 
 def _difference(one: TrialConfig, other: TrialConfig) -> tuple[bool, bool, bool]:
     return (
-        one.parallelism is not other.parallelism,
+        one.parallelism != other.parallelism,
         one.gpu_count != other.gpu_count,
         one.gpu != other.gpu,
     )

@@ -23,7 +23,9 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from planner.estimate.scaling.collectives import Transport
-from trials.trial import Parallelism
+from planner.modes import PARALLELISMS, PRECISIONS
+from planner.modes.precision import REFERENCE
+from planner.modes.terms import Group, StateBytes
 
 MIB = 1024**2
 FP32_BYTES = 4
@@ -96,15 +98,6 @@ class MemoryBreakdown:
         return self.total_bytes * (1.0 + upper_fraction)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateBytes:
-    """Of the whole model on one worker, before any sharding; a trace has them all."""
-
-    parameters: float
-    gradients: float
-    optimizer: float
-
-
 def state_bytes(
     parameter_count: int, optimizer: Optimizer = Optimizer.ADAMW, trainable_count: int | None = None
 ) -> StateBytes:
@@ -128,39 +121,38 @@ def data_parallel_memory(
     state: StateBytes,
     activation_bytes: float,
     *,
-    parallelism: Parallelism,
+    parallelism: str,
     worker_count: int,
+    node_count: int = 1,
+    precision: str = REFERENCE,
     block_count: int = 0,
     transport: Transport | None = None,
 ) -> MemoryBreakdown:
-    """Peak of a rank under DDP or FSDP2.
+    """Peak of a rank.
 
     Args:
         state: of the whole model.
         activation_bytes: tensors alive at the peak beyond the state, for this micro batch (a trace's
             ``peak_bytes`` less its state).
         parallelism: of the configuration.
-        worker_count: among whom FSDP2 divides the state.
-        block_count: that FSDP2 wraps one by one; 0 gathers the whole model at once.
+        worker_count: in all, on ``node_count`` nodes.
+        node_count: of the configuration.
+        precision: of the passes.
+        block_count: of repeated blocks; 0 where none was found.
         transport: of the slowest link between the workers; None on CPU, where nothing lies outside.
     """
-    shards = worker_count if parallelism is Parallelism.FSDP2 else 1
-    copies = 0.0
-    if parallelism is Parallelism.DDP and worker_count > 1:
-        copies = state.gradients  # buckets, with or without gradient_as_bucket_view
-    elif parallelism is Parallelism.FSDP2 and worker_count > 1:
-        # fully_shard without a MixedPrecisionPolicy gathers in the parameters' own dtype, under autocast too
-        gathered = 2.0 * state.parameters / max(1, block_count)  # one in use, the next arriving
-        scattered = state.gradients / max(1, block_count)  # input of the reduce-scatter, in fp32
-        copies = (gathered + scattered) if block_count > 0 else state.parameters + state.gradients
-    tensors = (state.parameters + state.gradients + state.optimizer) / shards + activation_bytes + copies
+    group = Group(rank_count=worker_count, node_count=node_count)
+    mode = PARALLELISMS[parallelism]
+    held = mode.rank_bytes(state, group, block_count, PRECISIONS[precision])
+    activations = activation_bytes * mode.activation_fraction(group)
+    tensors = held.parameters + held.gradients + held.optimizer + activations + held.copies
     is_cuda = transport is not None
     return MemoryBreakdown(
-        parameters=state.parameters / shards,
-        gradients=state.gradients / shards,
-        optimizer=state.optimizer / shards,
-        activations=activation_bytes,
-        copies=copies,
+        parameters=held.parameters,
+        gradients=held.gradients,
+        optimizer=held.optimizer,
+        activations=activations,
+        copies=held.copies,
         fragmentation=FRAGMENTATION_FRACTION * tensors if is_cuda else 0.0,
         communicators=communicator_bytes(transport, 1) if is_cuda and worker_count > 1 else 0.0,
         context=float(CUDA_CONTEXT_BYTES) if is_cuda else 0.0,

@@ -19,7 +19,6 @@ from planner.estimate.memory.breakdown import (
     UPPER_FRACTION,
     UPPER_FRACTION_MEASURED,
     MemoryLine,
-    StateBytes,
     data_parallel_memory,
     fit_memory_line,
     state_bytes,
@@ -27,15 +26,17 @@ from planner.estimate.memory.breakdown import (
 from planner.estimate.scaling.collectives import Transport, fabric_of
 from planner.estimate.setting import Setting, setting_of
 from planner.estimate.values import Basis, Estimate, Hardware
+from planner.modes import PARALLELISMS
+from planner.modes.terms import StateBytes
 from trials.profile import Trace, WorkloadProfile
-from trials.trial import Failure, FailureKind, Measurement, Parallelism, Precision, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, TrialConfig
 
 OTHER_CHIP_FRACTION = 0.08  # workspaces of cuBLAS and cuDNN differ by chip
 OTHER_KIND_FRACTION = 0.5  # a CPU process has no caching allocator, but an interpreter and libraries
 _MARGIN_CONFIDENCE = 0.9  # the margins of `memory` are one-sided at 95%: two-sided at 90%
 
 
-_Technique = tuple[str, int, int, Precision, Parallelism, bool]
+_Technique = tuple[str, int, int, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class PeakMemory:
     state: StateBytes | None
     block_count: int
     _alike: dict[Setting, tuple[Setting, ...]] = field(default_factory=dict, repr=False, compare=False)
-    _states: dict[tuple[Parallelism, int, Transport | None], float] = field(
+    _states: dict[tuple[str, str, int, int, Transport | None], float] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -102,7 +103,7 @@ class PeakMemory:
         """A measured setting's line, its state taken off and that of ``config`` put on."""
         sizes = self.points[source]
         size, line = config.micro_batch_size, self.lines.get(source)
-        if source.gpu != config.gpu or source.precision is not config.precision:
+        if source.gpu != config.gpu or source.precision != config.precision:
             margin = max(margin, OTHER_CHIP_FRACTION)
         if line is not None:
             expected = line.expected_bytes(size, config.accumulation)
@@ -110,13 +111,13 @@ class PeakMemory:
             low = high = expected
         else:
             known = min(sizes, key=lambda one: abs(math.log(one / size)))
-            fixed = self._state_on(source.parallelism, source.gpu_count, hardware)
+            fixed = self._state_on(source, hardware)
             fixed = min(fixed, 0.95 * sizes[known])
             expected = fixed + (sizes[known] - fixed) * size / known
             ends = (float(sizes[known]), sizes[known] * size / known)  # all fixed, or all proportional
             low, high = min(*ends, expected), max(*ends, expected)
-        before = self._state_on(source.parallelism, source.gpu_count, hardware)
-        moved = self._state_on(config.parallelism, config.gpu_count, hardware) - before
+        before = self._state_on(source, hardware)
+        moved = self._state_on(config, hardware) - before
         floor = 0.1 * expected
         expected, low, high = (max(floor, one + moved) for one in (expected, low, high))
         if moved != 0.0:
@@ -128,12 +129,12 @@ class PeakMemory:
         alike = [one for one in self.traces if one.is_checkpointed == config.is_checkpointed]
         if not alike or self.state is None:
             return None
-        precision = min(alike, key=lambda one: one.precision is not config.precision).precision
-        keeps_gradients = config.accumulation > 1 or config.parallelism is Parallelism.DDP
+        precision = min(alike, key=lambda one: one.precision != config.precision).precision
+        keeps_gradients = config.accumulation > 1 or PARALLELISMS[config.parallelism].keeps_gradients
         points = [
             (one.micro_batch_size, one.peak_accumulating_bytes if keeps_gradients else one.peak_bytes)
             for one in alike
-            if one.precision is precision
+            if one.precision == precision
         ]
         state = self.state.parameters + self.state.gradients + self.state.optimizer
         line = fit_memory_line(points)
@@ -146,24 +147,29 @@ class PeakMemory:
             activations,
             parallelism=config.parallelism,
             worker_count=config.gpu_count,
+            node_count=config.node_count,
+            precision=config.precision,
             block_count=self.block_count,
             transport=_transport(hardware),
         )
         return _within(parts.total_bytes - parts.context, widen * UPPER_FRACTION, Basis.PREDICTED)
 
-    def _state_on(self, parallelism: Parallelism, worker_count: int, hardware: Hardware) -> float:
+    def _state_on(self, on: Setting | TrialConfig, hardware: Hardware) -> float:
         """Bytes of state and copies of a rank, without activations; 0 where the state is unknown."""
         if self.state is None:
             return 0.0
-        key = (parallelism, worker_count, _transport(hardware))
+        transport = _transport(hardware)
+        key = (on.parallelism, on.precision, on.gpu_count, on.node_count, transport)
         if key not in self._states:
             parts = data_parallel_memory(
                 self.state,
                 0.0,
-                parallelism=parallelism,
-                worker_count=worker_count,
+                parallelism=on.parallelism,
+                worker_count=on.gpu_count,
+                node_count=on.node_count,
+                precision=on.precision,
                 block_count=self.block_count,
-                transport=key[-1],
+                transport=transport,
             )
             self._states[key] = parts.total_bytes - parts.context
         return self._states[key]
@@ -250,9 +256,9 @@ def _state(profile: WorkloadProfile | None) -> StateBytes | None:
 
 def _unlikeness(one: Setting, other: Setting) -> tuple[bool, bool, bool, float]:
     return (
-        one.precision is not other.precision,
+        one.precision != other.precision,
         one.gpu != other.gpu,
-        one.parallelism is not other.parallelism,
+        one.parallelism != other.parallelism,
         abs(math.log(one.gpu_count / other.gpu_count)),
     )
 

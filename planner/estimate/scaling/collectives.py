@@ -21,15 +21,7 @@ from functools import lru_cache
 
 from catalogs.gpus import DeviceKind, Link
 from planner.estimate.values import Hardware
-
-
-class CollectiveOperation(StrEnum):
-    """What the ranks do together."""
-
-    ALL_REDUCE = "all-reduce"
-    ALL_GATHER = "all-gather"
-    REDUCE_SCATTER = "reduce-scatter"
-    SEND = "send"  # from one rank to the next, as between pipeline stages
+from planner.modes.terms import CollectiveOperation, Group
 
 
 class Algorithm(StrEnum):
@@ -104,19 +96,6 @@ class Fabric:
             intra=replace(self.intra, bytes_per_s=self.intra.bytes_per_s * intra),
             inter=replace(self.inter, bytes_per_s=self.inter.bytes_per_s * inter),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Ranks that communicate, spread evenly over nodes."""
-
-    rank_count: int
-    node_count: int = 1
-
-    @property
-    def ranks_per_node(self) -> int:
-        """Of the fullest node."""
-        return math.ceil(self.rank_count / self.node_count)
 
 
 @lru_cache(maxsize=1024)

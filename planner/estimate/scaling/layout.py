@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from planner.estimate.scaling.collectives import Group
+from planner.modes.terms import Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,14 +18,14 @@ maximum is s times that of k standard normals (Blom 1958), about 1.4 s at 8 work
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
 from planner.estimate.scaling.calibrate import Prior
-from planner.estimate.scaling.collectives import Fabric, Group, Transport
-from planner.estimate.scaling.traffic import Traffic, synchronisation_s
-from trials.trial import Parallelism
+from planner.estimate.scaling.collectives import Fabric, Transport
+from planner.estimate.scaling.traffic import Waits, waits_of
+from planner.modes import PARALLELISMS
+from planner.modes.terms import Group, Traffic, WorkerStep
 
 LINK_FACTORS = {  # how far a link's real rate lies from `collectives.LINK_EFFICIENCY` times its figure
     Transport.NVLINK: 1.3,
@@ -37,10 +37,7 @@ LINK_FACTORS = {  # how far a link's real rate lies from `collectives.LINK_EFFIC
 }
 _UNKNOWN_TRAFFIC = Prior(median=4.0, factor=10.0)  # times 25 MiB: models of 1 M to 1 G parameters
 _KNOWN_TRAFFIC = Prior(median=1.0, factor=1.0)
-_OVERLAP = {
-    Parallelism.DDP: Prior(median=1.6, factor=1.5, low=1.0, high=10.0),
-    Parallelism.FSDP2: Prior(median=1.15, factor=1.15, low=1.0, high=10.0),
-}
+_OVERLAP_MAX = 10.0  # the longer of the two alone, but for a part in ten thousand
 _TWO_WAY = Prior(median=0.8, factor=1.25, low=0.5, high=1.0)
 """Rate over TCP between two nodes, of that in a ring of three or more. With two, both directions of the ring
 lie between the same hosts, where data of one queue with acknowledgements of the other (Zhang, Shenker, Clark,
@@ -56,23 +53,15 @@ SHARED_BUS = 0.5
 x = 0 is a lane for each and 1 is one bus for all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStep:
-    """One worker's optimizer step with no one to wait for."""
-
-    micro_batch_s: float  # forward and backward of one micro batch
-    accumulation: int = 1  # micro batches per step
-    per_step_s: float = 0.0  # once per step: optimizer (of its shard under FSDP2), clipping, host work
-
-
-def scaling_priors(parallelism: Parallelism, traffic: Traffic, fabric: Fabric) -> dict[str, Prior]:
+def scaling_priors(parallelism: str, traffic: Traffic, fabric: Fabric) -> dict[str, Prior]:
     """What is believed of the constants before several workers were measured."""
+    mode = PARALLELISMS[parallelism]
     return {
-        "traffic": _KNOWN_TRAFFIC if traffic.gradient_bytes is not None else _UNKNOWN_TRAFFIC,
+        "traffic": _KNOWN_TRAFFIC if traffic.is_known else _UNKNOWN_TRAFFIC,
         "intra_slowdown": Prior(median=1.0, factor=LINK_FACTORS[fabric.intra.transport]),
         "inter_slowdown": Prior(median=1.0, factor=LINK_FACTORS[fabric.inter.transport]),
         "two_way": _TWO_WAY if fabric.inter.transport is Transport.TCP else Prior(median=1.0, factor=1.0),
-        "overlap": _OVERLAP.get(parallelism, Prior(median=1.0, factor=1.0)),
+        "overlap": Prior(median=mode.overlap, factor=mode.overlap_factor, low=1.0, high=_OVERLAP_MAX),
         "straggler": _STRAGGLER,
     }
 
@@ -83,16 +72,14 @@ def expected_maximum_normal(count: int) -> float:
     return NormalDist().inv_cdf((count - 0.375) / (count + 0.25)) if count > 1 else 0.0
 
 
-def together_s(
-    work: WorkerStep, parallelism: Parallelism, wait_s: float, group: Group, constants: Mapping[str, float]
-) -> float:
-    """Compute and ``wait_s`` per synchronisation overlapped, for the slowest worker of ``group``."""
-    micro_s, exponent = work.micro_batch_s, max(1.0, constants["overlap"])
-    overlapped_s = _norm(micro_s, wait_s, exponent)
-    if parallelism is Parallelism.FSDP2:
-        compute_s = work.accumulation * overlapped_s
+def together_s(work: WorkerStep, waits: Waits, group: Group, constants: Mapping[str, float]) -> float:
+    """Compute and waits overlapped, for the slowest worker of ``group``."""
+    exponent = max(1.0, constants["overlap"])
+    micro_s = _norm(work.micro_batch_s, waits.micro_batch_s, exponent)
+    if waits.step_s > 0.0:
+        compute_s = (work.accumulation - 1) * micro_s + _norm(micro_s, waits.step_s, exponent)
     else:
-        compute_s = (work.accumulation - 1) * micro_s + overlapped_s
+        compute_s = work.accumulation * micro_s
     straggling = 1.0 + constants["straggler"] * expected_maximum_normal(group.rank_count)
     return (compute_s + work.per_step_s) * straggling
 
@@ -104,17 +91,11 @@ def _norm(first: float, second: float, exponent: float) -> float:
     return longer * float((1.0 + (min(first, second) / longer) ** exponent) ** (1.0 / exponent))
 
 
-def waiting_s(
-    parallelism: Parallelism,
-    traffic: Traffic,
-    group: Group,
-    fabric: Fabric,
-    constants: Mapping[str, float],
-) -> float:
-    """Seconds of one synchronisation with nothing hidden: per step (DDP) or micro batch (FSDP2)."""
+def waiting(traffic: Traffic, group: Group, fabric: Fabric, constants: Mapping[str, float]) -> Waits:
+    """What ``group`` waits for ``traffic`` with nothing hidden."""
     if group.rank_count <= 1:
-        return 0.0
-    return synchronisation_s(parallelism, traffic, group, slowed(fabric, group, constants))
+        return Waits()
+    return waits_of(traffic, group, slowed(fabric, group, constants))
 
 
 def slowed(fabric: Fabric, group: Group, constants: Mapping[str, float]) -> Fabric:

@@ -27,8 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.estimate.scaling.calibrate import Fit, Prior, Vector, fit_constants, unmeasured
-from planner.estimate.scaling.collectives import CollectiveOperation, Fabric, collective_s
+from planner.estimate.scaling.collectives import Fabric, collective_s
 from planner.estimate.scaling.layout import Layout, TransformerShape
+from planner.modes.terms import CollectiveOperation
 
 HALF_BYTES = 2  # of an activation, a parameter or a gradient in half precision
 _BACKWARD_AND_FORWARD = 3  # times the forward's FLOPs

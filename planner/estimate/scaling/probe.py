@@ -11,15 +11,14 @@ from dataclasses import dataclass
 
 from catalogs.gpus import DeviceKind, Gpu
 from planner.estimate.scaling.collectives import (
-    CollectiveOperation,
     Fabric,
-    Group,
     Transport,
     bus_bytes_per_s,
     fabric_of,
     traffic_fraction,
 )
 from planner.estimate.setting import hardware_measured, vcpus_used
+from planner.modes.terms import CollectiveOperation, Group
 from trials.extras import LinkProbe
 from trials.trial import Measurement
 

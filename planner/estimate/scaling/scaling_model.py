@@ -10,26 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from planner.estimate.scaling.calibrate import Fit, Prior, Vector, fit_constants, log_scale_of, unmeasured
-from planner.estimate.scaling.collectives import CollectiveOperation, Fabric, Group, collective_s
-from planner.estimate.scaling.overlap import WorkerStep, scaling_priors, slowed, together_s, waiting_s
+from planner.estimate.scaling.collectives import Fabric, collective_s
+from planner.estimate.scaling.overlap import scaling_priors, slowed, together_s, waiting
 from planner.estimate.scaling.probe import CollectiveProbe
-from planner.estimate.scaling.traffic import Traffic
-from trials.trial import Parallelism
+from planner.estimate.scaling.traffic import Waits
+from planner.modes.terms import Group, Traffic, WorkerStep
 
 POINT_NOISE_FRACTION = 0.05  # of a measured step time against this formula
 PROBE_NOISE_FRACTION = 0.1
 """Of a probed collective's time: NCCL changes protocol and channels with size, which the formula does not."""
 _RATE_FROM_BYTES = 1 << 20  # smaller messages tell the latency, which has no constant here
-_COLLECTIVES = {  # that a synchronisation is made of
-    Parallelism.SINGLE: frozenset[CollectiveOperation](),
-    Parallelism.DDP: frozenset({CollectiveOperation.ALL_REDUCE}),
-    Parallelism.FSDP2: frozenset({CollectiveOperation.ALL_GATHER, CollectiveOperation.REDUCE_SCATTER}),
-}
 
 ERROR_FLOOR = 0.05
 """Log error of a count whose traffic hardly matters: clocks, placement, the day."""
@@ -48,11 +43,12 @@ class ScalingPoint:
     work: WorkerStep
     group: Group
     step_s: float
+    traffic: Traffic | None = None  # where it is not the workload's in fp32
 
 
 def fit_scaling(
     points: Sequence[ScalingPoint],
-    parallelism: Parallelism,
+    parallelism: str,
     traffic: Traffic,
     fabric: Fabric,
     priors: Mapping[str, Prior] | None = None,
@@ -62,8 +58,8 @@ def fit_scaling(
 
     Args:
         points: measured steps on two or more workers.
-        parallelism: DDP or FSDP2.
-        traffic: of one synchronisation.
+        parallelism: its name.
+        traffic: of the workers.
         fabric: links of the machines that the points were measured on.
         priors: of the constants; `scaling_priors` unless given.
         probes: of the links alone, on the same machines.
@@ -73,7 +69,7 @@ def fit_scaling(
         (one, size_bytes, seconds)
         for one in probes
         for size_bytes, seconds in one.samples
-        if one.collective in _COLLECTIVES[parallelism] and size_bytes >= _RATE_FROM_BYTES
+        if one.collective in traffic.collectives and size_bytes >= _RATE_FROM_BYTES
     ]
     if not points and not messages:
         fit = unmeasured(believed)
@@ -82,10 +78,10 @@ def fit_scaling(
         noises = [POINT_NOISE_FRACTION] * len(points) + [PROBE_NOISE_FRACTION] * len(messages)
 
         def predict(constants: Mapping[str, float]) -> Vector:
-            waits_s = [waiting_s(parallelism, traffic, one.group, fabric, constants) for one in points]
+            waits = [waiting(one.traffic or traffic, one.group, fabric, constants) for one in points]
             steps = [
-                together_s(one.work, parallelism, wait_s, one.group, constants)
-                for one, wait_s in zip(points, waits_s, strict=True)
+                together_s(one.work, wait, one.group, constants)
+                for one, wait in zip(points, waits, strict=True)
             ]
             links = {**constants, "traffic": 1.0}  # a probe's bytes are known
             times = [
@@ -95,37 +91,40 @@ def fit_scaling(
             return np.array([*steps, *times])
 
         fit = fit_constants(believed, predict, measured, noise_fraction=np.array(noises))
-    return ScalingModel(parallelism=parallelism, traffic=traffic, fabric=fabric, fit=fit)
+    return ScalingModel(traffic=traffic, fabric=fabric, fit=fit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingModel:
     """Step time by count; made by `fit_scaling`."""
 
-    parallelism: Parallelism
     traffic: Traffic
     fabric: Fabric
     fit: Fit
-    _waits: dict[tuple[Group, Fabric], tuple[float, ...]] = field(
+    _waits: dict[tuple[Group, Fabric], tuple[Waits, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
+    def carrying(self, traffic: Traffic) -> ScalingModel:
+        """The same links and constants under other traffic."""
+        return replace(self, traffic=traffic, _waits={})
+
     def step_s(self, work: WorkerStep, group: Group, fabric: Fabric | None = None) -> float:
         """Seconds per optimizer step of ``group``, over ``fabric`` where it is not the measured one."""
-        wait_s = self._waits_at(group, fabric or self.fabric)[0]
-        return together_s(work, self.parallelism, wait_s, group, self.fit.constants)
+        waits = self._waits_at(group, fabric or self.fabric)[0]
+        return together_s(work, waits, group, self.fit.constants)
 
     def synchronisation_s(self, group: Group, fabric: Fabric | None = None) -> float:
-        """Seconds of one synchronisation with nothing hidden: per step (DDP) or micro batch (FSDP2)."""
-        return self._waits_at(group, fabric or self.fabric)[0]
+        """Seconds of one synchronisation with nothing hidden, whether it comes per step or micro batch."""
+        waits = self._waits_at(group, fabric or self.fabric)[0]
+        return waits.step_s + waits.micro_batch_s
 
-    def _waits_at(self, group: Group, fabric: Fabric) -> tuple[float, ...]:
-        """Of one synchronisation, at each of the constants' reaches; the first is what is expected."""
+    def _waits_at(self, group: Group, fabric: Fabric) -> tuple[Waits, ...]:
+        """At each of the constants' reaches; the first is what is expected."""
         key = (group, fabric)
         if key not in self._waits:
             self._waits[key] = tuple(
-                waiting_s(self.parallelism, self.traffic, group, fabric, constants)
-                for constants in self.fit.reaches()
+                waiting(self.traffic, group, fabric, constants) for constants in self.fit.reaches()
             )
         return self._waits[key]
 
@@ -150,8 +149,8 @@ class ScalingModel:
         formula = math.hypot(ERROR_FLOOR, ERROR_PER_DOUBLING * doublings * waiting)
         below, above = log_scale_of(
             [
-                together_s(work, self.parallelism, wait_s, group, constants)
-                for wait_s, constants in zip(self._waits_at(group, at), self.fit.reaches(), strict=True)
+                together_s(work, waits, group, constants)
+                for waits, constants in zip(self._waits_at(group, at), self.fit.reaches(), strict=True)
             ]
         )
         return math.hypot(below, formula), math.hypot(above, formula)
@@ -162,13 +161,13 @@ class ScalingModel:
         ``work.micro_batch_s`` is ignored. At least a hundredth of the time per micro batch: a step that is
         all traffic says nothing about compute.
         """
-        wait_s = self.synchronisation_s(group)
+        waits = self._waits_at(group, self.fabric)[0]
         low, high = 0.0, step_s / work.accumulation
         for _ in range(50):
             middle = 0.5 * (low + high)
             trial = WorkerStep(
                 micro_batch_s=middle, accumulation=work.accumulation, per_step_s=work.per_step_s
             )
-            took_s = together_s(trial, self.parallelism, wait_s, group, self.fit.constants)
+            took_s = together_s(trial, waits, group, self.fit.constants)
             low, high = (low, middle) if took_s > step_s else (middle, high)
         return max(high, 0.01 * step_s / work.accumulation)

@@ -14,7 +14,9 @@ from catalogs.gpus import DeviceKind, Gpu
 from planner.estimate.scaling.collectives import Channel, fabric_of
 from planner.estimate.time.reference import Reference, reference
 from planner.estimate.values import Hardware
-from trials.trial import Precision, TrialConfig
+from planner.modes import PRECISIONS
+from planner.modes.precision import REFERENCE
+from trials.trial import TrialConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,8 @@ class Chip:
     """
 
     gpu: str  # catalog name
-    precision: Precision
+    precision: str
+    is_half: bool  # whether activations take half of fp32's bytes
     capability: float | None  # compute capability
     is_cpu: bool
     is_on_units: bool  # the precision runs on matrix units, not on the fp32 lanes
@@ -61,20 +64,9 @@ class Chip:
         return self.product_flop_per_s / self.sustained_flop_per_s
 
 
-def peak_flop_per_s(gpu: Gpu, precision: Precision) -> float | None:
-    """Dense peak of the unit PyTorch uses; None where the chip has none for the precision.
-
-    TF32 on a chip without it is computed in plain fp32, which is what the chip then really does.
-    """
-    match precision:
-        case Precision.FP32:
-            return gpu.fp32_flop_per_s
-        case Precision.TF32:
-            return gpu.tf32_flop_per_s or gpu.fp32_flop_per_s
-        case Precision.BF16:
-            return gpu.bf16_flop_per_s
-        case Precision.FP16:
-            return gpu.fp16_flop_per_s
+def peak_flop_per_s(gpu: Gpu, precision: str) -> float | None:
+    """Dense peak of the unit PyTorch uses; None where the chip has none for the precision."""
+    return PRECISIONS[precision].peak_flop_per_s(gpu)
 
 
 def chip_of(config: TrialConfig, hardware: Hardware) -> Chip | None:
@@ -88,21 +80,21 @@ def chip_of(config: TrialConfig, hardware: Hardware) -> Chip | None:
 
 
 @lru_cache(maxsize=4096)
-def chip(gpu: Gpu, precision: Precision, share: float = 1.0) -> Chip | None:
+def chip(gpu: Gpu, precision: str, share: float = 1.0) -> Chip | None:
     """``share`` of a device under one precision; None where it has no unit for it."""
-    peak = peak_flop_per_s(gpu, precision)
+    mode = PRECISIONS[precision]
+    peak = mode.peak_flop_per_s(gpu)
     if peak is None:
         return None
     known = reference()
-    is_on_units = peak > gpu.fp32_flop_per_s or (
-        precision is Precision.TF32 and gpu.tf32_flop_per_s is not None  # GeForce: as fast as its lanes
-    )
+    is_on_units = mode.uses_units(gpu)
     lanes = known.lanes(gpu) * gpu.fp32_flop_per_s
-    product = known.units(gpu, precision) * peak if is_on_units else lanes
-    lane_power = _powered(known, gpu, Precision.FP32, lanes)
+    product = known.units(gpu, mode.rates_of) * peak if is_on_units else lanes
+    lane_power = _powered(known, gpu, REFERENCE, lanes)
     return Chip(
         gpu=gpu.name,
         precision=precision,
+        is_half=mode.is_half,
         capability=gpu.compute_capability,
         is_cpu=gpu.kind is DeviceKind.CPU,
         is_on_units=is_on_units,
@@ -112,7 +104,7 @@ def chip(gpu: Gpu, precision: Precision, share: float = 1.0) -> Chip | None:
         product_flop_per_s=product * share,
         lane_flop_per_s=lanes * share,
         bytes_per_s=known.stream(gpu) * gpu.bandwidth_bytes_per_s * share,
-        product_power_flop_per_s=(_powered(known, gpu, precision, product) if is_on_units else lane_power)
+        product_power_flop_per_s=(_powered(known, gpu, mode.rates_of, product) if is_on_units else lane_power)
         * share,
         lane_power_flop_per_s=lane_power * share,
         stream_power_fraction=known.stream_power_fraction,
@@ -122,6 +114,6 @@ def chip(gpu: Gpu, precision: Precision, share: float = 1.0) -> Chip | None:
     )
 
 
-def _powered(known: Reference, gpu: Gpu, precision: Precision, flop_per_s: float) -> float:
+def _powered(known: Reference, gpu: Gpu, precision: str, flop_per_s: float) -> float:
     limit = known.power_limited_flop_per_s(gpu, precision)
     return flop_per_s if limit is None else min(flop_per_s, limit)

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from planner.estimate.time.chips import Chip
 from planner.estimate.time.reference import reference
+from planner.modes import PRECISIONS
 from trials.profile import Operation, OperationClass, Trace
-from trials.trial import Precision
 
 Vector = NDArray[np.float64]
 
@@ -139,7 +139,7 @@ def _column(operations: list[Operation], name: str) -> Vector:
 
 def _is_full_precision(operation: Operation, trace: Trace) -> bool:
     """A product left in fp32 by autocast, which then does not run on the precision's unit."""
-    return operation.dtype == "float32" and trace.precision in (Precision.BF16, Precision.FP16)
+    return operation.dtype == "float32" and PRECISIONS[trace.precision].is_half
 
 
 def _products_s(work: OperationWork, chip: Chip, bytes_fraction: float) -> tuple[float, float]:
@@ -173,7 +173,7 @@ def matmul_s(
     if tile_s is None:
         tile_s = reference().unit_tile_s if chip.is_on_units else reference().lane_tile_s
     longer, shorter = np.maximum(rows, columns), np.minimum(rows, columns)
-    element_bytes = 2.0 if chip.precision in (Precision.BF16, Precision.FP16) else 4.0
+    element_bytes = 2.0 if chip.is_half else 4.0
     best: Vector = np.full(len(batch), np.inf)
     for tile_rows, tile_columns, share in _TILES:
         tiles = batch * np.ceil(longer / tile_rows) * np.ceil(shorter / tile_columns)

@@ -13,7 +13,6 @@ from importlib import resources
 from typing import Any
 
 from catalogs.gpus import DeviceKind, Gpu
-from trials.trial import Precision
 
 _HBM_CAPABILITIES = frozenset({6.0, 7.0, 8.0, 9.0, 10.0, 10.3})
 """Compute capabilities of the chips with stacked memory; all others have GDDR."""
@@ -46,10 +45,10 @@ class Reference:
         known = self.lane_fraction.get(f"{gpu.compute_capability}")
         return self.lane_fraction["other"] if known is None else known
 
-    def units(self, gpu: Gpu, precision: Precision) -> float:
+    def units(self, gpu: Gpu, precision: str) -> float:
         """Share of the matrix units' peak that large matrix products reach, power aside."""
-        by_chip = self.unit_fraction.get(f"{precision.value} {gpu.compute_capability}")
-        return self.unit_fraction[precision.value] if by_chip is None else by_chip
+        by_chip = self.unit_fraction.get(f"{precision} {gpu.compute_capability}")
+        return self.unit_fraction[precision] if by_chip is None else by_chip
 
     def stream(self, gpu: Gpu) -> float:
         """Share of peak bandwidth that elementwise kernels reach."""
@@ -64,12 +63,12 @@ class Reference:
         names = (f"{kind} {capability}", *((f"{kind} units",) if is_on_units else ()), kind)
         return next(self.product_fraction[name] for name in names if name in self.product_fraction)
 
-    def power_limited_flop_per_s(self, gpu: Gpu, precision: Precision) -> float | None:
+    def power_limited_flop_per_s(self, gpu: Gpu, precision: str) -> float | None:
         """FLOP/s that the card's power pays for; None where power or architecture is unknown."""
         flop_j = self.fp32_flop_j.get(gpu.architecture)
         if gpu.power_w is None or flop_j is None or gpu.kind is DeviceKind.CPU:
             return None
-        return gpu.power_w / (flop_j * self.unit_energy_fraction.get(precision.value, 1.0))
+        return gpu.power_w / (flop_j * self.unit_energy_fraction.get(precision, 1.0))
 
 
 @cache

@@ -19,10 +19,8 @@ from planner.estimate.time.operations import (
     work_of,
 )
 from planner.estimate.time.reference import reference
+from planner.modes import PRECISIONS
 from trials.profile import OperationClass, Trace
-from trials.trial import Precision
-
-_HALVES = (Precision.BF16, Precision.FP16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class _OnChip:
 class TracedStepTime:
     """Traces of one technique (with or without checkpointing), by precision; at least one."""
 
-    works: dict[Precision, tuple[OperationWork, ...]]  # ascending in micro batch size
+    works: dict[str, tuple[OperationWork, ...]]  # ascending in micro batch size
     _lines: dict[Chip, _OnChip] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -91,14 +89,15 @@ class TracedStepTime:
             optimizer_s=times[0].optimizer_s,
         )
 
-    def _works(self, precision: Precision) -> tuple[tuple[OperationWork, ...], float]:
+    def _works(self, precision: str) -> tuple[tuple[OperationWork, ...], float]:
         """The traces to be used for a precision, and the share of their bytes that it moves."""
         if precision in self.works:
             return self.works[precision], 1.0
-        alike = [one for one in self.works if (one in _HALVES) == (precision in _HALVES)]
+        is_half = PRECISIONS[precision].is_half
+        alike = [one for one in self.works if PRECISIONS[one].is_half == is_half]
         if alike:
             return self.works[alike[0]], 1.0
-        fraction = HALF_BYTES_FRACTION if precision in _HALVES else 1.0 / HALF_BYTES_FRACTION
+        fraction = HALF_BYTES_FRACTION if is_half else 1.0 / HALF_BYTES_FRACTION
         return next(iter(self.works.values())), fraction
 
 
@@ -106,7 +105,7 @@ def traced_steps(traces: Sequence[Trace]) -> dict[bool, TracedStepTime]:
     """Traces by whether they are checkpointed."""
     steps: dict[bool, TracedStepTime] = {}
     for is_checkpointed in {one.is_checkpointed for one in traces}:
-        works: dict[Precision, tuple[OperationWork, ...]] = {}
+        works: dict[str, tuple[OperationWork, ...]] = {}
         for trace in sorted(traces, key=lambda one: one.micro_batch_size):
             if trace.is_checkpointed == is_checkpointed:
                 works[trace.precision] = (*works.get(trace.precision, ()), work_of(trace))

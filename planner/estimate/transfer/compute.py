@@ -141,7 +141,7 @@ class Compute:
             spreads.append(_COMPILE_LOG_SPREAD)
         if start.synchronisation_s > 0:
             spreads.append(_SHARED_LOG_SPREAD)
-        optimizer_s *= shards_of(source.setting.parallelism, source.setting.gpu_count)
+        optimizer_s *= shards_of(source.setting)
         return TransferPath(line, micro_s, optimizer_s, math.hypot(*spreads), ground)
 
     def _ratio(
@@ -205,7 +205,7 @@ def traced_optimizer_s(
     chip, steps = chip_of(config, hardware), next(iter(traced.values()), None)
     if chip is None or steps is None:
         return None
-    shards = shards_of(config.parallelism, config.gpu_count)
+    shards = shards_of(config)
     return steps.time(chip, config.micro_batch_size).optimizer_s / shards
 
 
@@ -226,7 +226,7 @@ def predicted_ratio(
     """The way from ``source`` to ``target`` as `workload_decomposition` sees it, for `cross_workload`."""
     return PredictedRatio(
         workload=workload,
-        kind=source.precision.value,
+        kind=source.precision,
         source_s=source_s,
         log_ratio=math.log(mix.ratio(source, target, size).median),
         host_share=mix.host_share(source, size),

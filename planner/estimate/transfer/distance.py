@@ -45,7 +45,7 @@ def chip_log_spread(
         parts += [POWER_LOG_SPREAD * math.log(one.throttle) for one in (source, target)]
         links = zip((source, target), link_shares, strict=True)
         parts += [share * math.log(LINK_FACTORS[one.link.transport]) for one, share in links]
-    if source.precision is not target.precision:
+    if source.precision != target.precision:
         parts.append(PRECISION_LOG_SPREAD)
     if source.is_cpu != target.is_cpu:
         parts.append(CPU_TO_GPU_LOG_SPREAD)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.estimate.scaling.collectives import CollectiveOperation, Transport, traffic_fraction
+from planner.estimate.scaling.collectives import Transport, traffic_fraction
 from planner.estimate.scaling.overlap import SHARED_BUS
 from planner.estimate.time.chips import Chip
+from planner.modes.terms import CollectiveOperation
 
 Vector = NDArray[np.float64]
 

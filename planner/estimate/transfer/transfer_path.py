@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 
 from planner.estimate.interval.conformal import Ground, half_width
+from planner.estimate.setting import Setting
 from planner.estimate.time.chips import Chip
 from planner.estimate.time.line import StepTimeLine
 from planner.estimate.time.measured import MeasuredSetting
 from planner.estimate.time.traced import TracedStepTime
 from planner.estimate.transfer.distance import CPU_TO_GPU_LOG_SPREAD, POWER_LOG_SPREAD
-from trials.trial import Parallelism, TrialConfig
+from planner.modes import PARALLELISMS
+from planner.modes.terms import Group
+from trials.trial import TrialConfig
 
 COMPILE_FACTOR = 0.85  # TorchInductor's training speed-ups lie between 1.0 and 1.6 (PyTorch 2, ASPLOS 2024)
 _TRACE_ALONE_LOG_SPREAD = 0.2
@@ -47,7 +50,7 @@ class Anchor:
 
     def is_like(self, chip: Chip) -> bool:
         """Whether it was measured in the precision and on the kind of device of ``chip``."""
-        return self.chip.precision is chip.precision and self.chip.is_cpu == chip.is_cpu
+        return self.chip.precision == chip.precision and self.chip.is_cpu == chip.is_cpu
 
     def micro_batch_s(self, micro_batch_size: float) -> float:
         """Of one worker alone, at a batch size on the source's line."""
@@ -59,7 +62,7 @@ class Anchor:
         setting = self.source.setting
         return (
             1.0 * (setting.gpu != config.gpu)
-            + 0.4 * (setting.precision is not config.precision)
+            + 0.4 * (setting.precision != config.precision)
             + 0.1 * (setting.is_checkpointed != config.is_checkpointed)
             + 0.3 * (setting.is_compiled != config.is_compiled)
             + 0.05 * (setting.gpu_count != config.gpu_count)
@@ -85,7 +88,7 @@ class TransferPath:
         if self.line is not None:
             spread = math.hypot(spread, self.line.count_log_spread(config.accumulation))
             noise = self.line.log_noise
-        optimizer_s = self.optimizer_s / shards_of(config.parallelism, config.gpu_count)
+        optimizer_s = self.optimizer_s / shards_of(config)
         return SingleWorkerStep(self.micro_batch_s, optimizer_s, spread, self.ground, noise)
 
 
@@ -103,6 +106,7 @@ def path_by_trace(traced: TracedStepTime, config: TrialConfig, chip: Chip) -> Tr
     return TransferPath(None, time.micro_batch_s * factor, time.optimizer_s, spread, ground)
 
 
-def shards_of(parallelism: Parallelism, gpu_count: int) -> int:
+def shards_of(config: TrialConfig | Setting) -> int:
     """Among how many workers the optimizer's work is divided."""
-    return gpu_count if parallelism is Parallelism.FSDP2 else 1
+    group = Group(rank_count=config.gpu_count, node_count=config.node_count)
+    return PARALLELISMS[config.parallelism].shards(group)

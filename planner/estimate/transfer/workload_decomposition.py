@@ -33,7 +33,6 @@ from planner.estimate.time.chips import Chip
 from planner.estimate.time.operations import HALF_BYTES_FRACTION
 from planner.estimate.time.traced import TracedStepTime
 from planner.estimate.transfer.tensor import WIDTH, WIDTH_LOG_SPREAD, link_s_per_flop
-from trials.trial import Precision
 
 Vector = NDArray[np.float64]
 
@@ -198,8 +197,7 @@ def _scales(times: Vector, base: Vector, *, is_traced: bool) -> tuple[Vector, Ve
 
 def _moved_fraction(chip: Chip) -> float:
     """Bytes that a micro batch moves, of those in fp32."""
-    is_half = chip.precision in (Precision.BF16, Precision.FP16) and chip.is_on_units
-    return HALF_BYTES_FRACTION if is_half else 1.0
+    return HALF_BYTES_FRACTION if chip.is_half and chip.is_on_units else 1.0
 
 
 def _joined(host_s: Vector, gpu_s: Vector, traced: TracedStepTime | None) -> Vector:

@@ -26,7 +26,7 @@ def on(config: TrialConfig, vcpus: int | None = None) -> Hardware:
 def transformer(size: int, precision: Precision = Precision.BF16) -> Trace:
     """Products of 1,024 tokens a sample, and elementwise work."""
     rows = size * 1024
-    dtype = "bfloat16" if precision is Precision.BF16 else "float32"
+    dtype = "bfloat16" if precision == Precision.BF16 else "float32"
     product = Operation(
         name="aten.mm", kind=OperationClass.MATMUL, dtype=dtype, shape=(1, rows, 4096, 4096), count=72,
         flops=2.0 * rows * 4096**2, bytes=2.0 * (2 * rows * 4096 + 4096**2),

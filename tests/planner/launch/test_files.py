@@ -245,8 +245,8 @@ def test_the_training_script_names_the_configuration() -> None:
         "node_count": "1",
         "micro_batch_size": "8",
         "accumulation": "4",
-        "precision": "Precision.BF16",
-        "parallelism": "Parallelism.FSDP2",
+        "precision": "'bf16'",
+        "parallelism": "'fsdp2'",
         "is_checkpointed": "True",
         "is_compiled": "False",
     }

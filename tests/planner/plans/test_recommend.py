@@ -274,7 +274,7 @@ def test_the_whole_space_is_searched_by_the_real_rules() -> None:
     answer = ask([make_offer()], estimator, configs_for=configs_for)
     single = next(one for one in answer.plans if one.instance_count == 1)
     assert (single.config.micro_batch_size, single.config.accumulation) == (16, 2)
-    assert single.config.precision is Precision.FP32  # nothing is faster here, so the simplest
+    assert single.config.precision == Precision.FP32  # nothing is faster here, so the simplest
     assert not single.config.is_checkpointed
 
 
@@ -298,12 +298,12 @@ def test_arithmetic_that_diverged_is_planned_nowhere() -> None:
     half = make_config(precision=Precision.FP16)
     answer = ask(
         [make_offer(A100.name)],
-        FakeEstimator(step_s=lambda config: 0.1 if config.precision is Precision.FP16 else 1.0),
+        FakeEstimator(step_s=lambda config: 0.1 if config.precision == Precision.FP16 else 1.0),
         [make_failure(half, kind=FailureKind.DIVERGED, reason="the loss became nan at step 3")],
         configs_for=configs_for,
     )
     assert answer.plans
-    assert all(one.config.precision is not Precision.FP16 for one in answer.plans)
+    assert all(one.config.precision != Precision.FP16 for one in answer.plans)
 
 
 def test_a_lost_worker_speaks_against_nothing() -> None:

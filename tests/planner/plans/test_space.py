@@ -48,7 +48,7 @@ def test_cpu_tries_fp32_and_bf16_and_no_compiler_means_no_compile() -> None:
 def test_a_model_without_blocks_is_neither_checkpointed_nor_sharded() -> None:
     profile = make_profile(block_count=0)
     configs = configs_for(make_target(), make_gpu(), 2, 1, profile)
-    assert not any(one.is_checkpointed or one.parallelism is Parallelism.FSDP2 for one in configs)
+    assert not any(one.is_checkpointed or one.parallelism == Parallelism.FSDP2 for one in configs)
     assert {"fsdp2", "activation checkpointing"} <= {one.knob for one in exclusions(make_gpu(), profile)}
 
 

@@ -113,7 +113,7 @@ def make_cpu_report(**changes: Any) -> Report:
 def seconds(config: TrialConfig) -> float:
     """Per step: 1 s on the L4, 0.25 s on the A100, 10 s on the CPU; bf16 twice as fast."""
     whole = {L4.name: 1.0, A100.name: 0.25, CPU.name: 10.0}[config.gpu]
-    return whole / config.gpu_count / (2 if config.precision is Precision.BF16 else 1)
+    return whole / config.gpu_count / (2 if config.precision == Precision.BF16 else 1)
 
 
 def configs(

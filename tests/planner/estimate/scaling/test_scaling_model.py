@@ -18,7 +18,9 @@ from planner.estimate.scaling.collectives import (
 from planner.estimate.scaling.overlap import WorkerStep, expected_maximum_normal, scaling_priors
 from planner.estimate.scaling.probe import CollectiveProbe
 from planner.estimate.scaling.scaling_model import ScalingPoint, fit_scaling
-from planner.estimate.scaling.traffic import Traffic, ddp_traffic, fsdp2_traffic
+from planner.modes.ddp import gradient_traffic
+from planner.modes.fsdp2 import sharded_traffic
+from planner.modes.terms import Traffic
 from trials.trial import Parallelism
 
 NVLINK = Fabric(
@@ -34,7 +36,7 @@ ALONE = Group(rank_count=1)
 PAIR = Group(rank_count=2)
 ACROSS = Group(rank_count=2, node_count=2)
 MANY = Group(rank_count=16, node_count=4)
-DDP = ddp_traffic(100_000_000)
+DDP = gradient_traffic(100_000_000)
 
 
 def ddp(fabric: Fabric = ETHERNET, traffic: Traffic = DDP):
@@ -70,7 +72,7 @@ def test_accumulation_lowers_the_traffic_of_ddp_but_not_that_of_fsdp2() -> None:
     sharded = fit_scaling(
         [],
         Parallelism.FSDP2,
-        fsdp2_traffic(100_000_000, 12, bytes_per_parameter=2, bytes_per_gradient=4),
+        sharded_traffic(100_000_000, 12, bytes_per_parameter=2, bytes_per_gradient=4),
         ETHERNET,
     )
     assert waiting(ddp(), 8) < waiting(ddp(), 1) / 4
@@ -78,10 +80,10 @@ def test_accumulation_lowers_the_traffic_of_ddp_but_not_that_of_fsdp2() -> None:
 
 
 def test_keeping_parameters_after_the_forward_pass_saves_a_gather() -> None:
-    kept = fsdp2_traffic(
+    kept = sharded_traffic(
         10**9, 24, bytes_per_parameter=2, bytes_per_gradient=2, is_resharded_after_forward=False
     )
-    again = fsdp2_traffic(10**9, 24, bytes_per_parameter=2, bytes_per_gradient=2)
+    again = sharded_traffic(10**9, 24, bytes_per_parameter=2, bytes_per_gradient=2)
 
     times = [fit_scaling([], Parallelism.FSDP2, one, NVLINK).synchronisation_s(MANY) for one in (kept, again)]
 
@@ -89,13 +91,13 @@ def test_keeping_parameters_after_the_forward_pass_saves_a_gather() -> None:
 
 
 def test_ddp_reduces_in_buckets_of_25_mib() -> None:
-    assert ddp_traffic(100).message_count == 1
-    assert ddp_traffic(100_000_000).message_count == math.ceil(4e8 / (25 * 2**20))
+    assert gradient_traffic(100).per_step.count == 1
+    assert gradient_traffic(100_000_000).per_step.count == math.ceil(4e8 / (25 * 2**20))
 
 
 @pytest.mark.parametrize("parallelism", [Parallelism.DDP, Parallelism.FSDP2])
 def test_the_compute_behind_a_measured_step_is_found(parallelism: Parallelism) -> None:
-    traffic = fsdp2_traffic(10**9, 24, bytes_per_parameter=2, bytes_per_gradient=4)
+    traffic = sharded_traffic(10**9, 24, bytes_per_parameter=2, bytes_per_gradient=4)
     model = fit_scaling([], parallelism, traffic, NVLINK)
     work = WorkerStep(micro_batch_s=0.7, accumulation=4, per_step_s=0.02)
 
@@ -126,7 +128,7 @@ def test_two_measured_pairs_predict_larger_counts_of_the_same_links() -> None:
 
 
 def test_unknown_traffic_is_learned_from_a_pair() -> None:
-    unknown = Traffic(gradient_bytes=None)
+    unknown = gradient_traffic(None)
     truth = ddp()
     works = [WorkerStep(micro_batch_s=one) for one in (0.1, 0.2, 0.4, 0.8)]
     points = [
@@ -193,8 +195,8 @@ def test_a_probe_corrects_the_rate_and_narrows_the_error(
     parallelism: Parallelism, collective: CollectiveOperation, other: CollectiveOperation
 ) -> None:
     truth = ETHERNET.at_rates(intra=0.25, inter=1.0)
-    sharded = fsdp2_traffic(100_000_000, 12, bytes_per_parameter=4, bytes_per_gradient=4)
-    traffic = DDP if parallelism is Parallelism.DDP else sharded
+    sharded = sharded_traffic(100_000_000, 12, bytes_per_parameter=4, bytes_per_gradient=4)
+    traffic = DDP if parallelism == Parallelism.DDP else sharded
     sizes = (1 << 20, 1 << 24, 1 << 27)
     probes = [probe_of(truth, PAIR, collective, sizes), probe_of(NVLINK, PAIR, other, sizes)]
 
