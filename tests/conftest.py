@@ -1,4 +1,4 @@
-"""A catalog published over HTTP, as its readers meet it, on this machine's loopback."""
+"""What tests of several packages need: a catalog published over HTTP, and what others measured."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,6 +7,10 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+
+from benchmarks.estimate.scores import default_data
+
+SLICES = Path(__file__).parent / "data"  # of the measured sets; see NOTICE.md there
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):
@@ -26,3 +30,21 @@ def published(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture(scope="session")
+def whole_sets() -> Path:
+    """The measured sets beside the checkout; see `default_data`."""
+    path = default_data()
+    if not path.is_dir():
+        pytest.skip(f"the whole measured sets are not at {path}; set PLANNER_DATA")
+    return path
+
+
+@pytest.fixture(scope="session", params=["slice", "whole"])
+def measured_sets(request: pytest.FixtureRequest) -> Path:
+    """The slices that stand in tests/data, and then the whole sets."""
+    if request.param == "slice":
+        return SLICES
+    whole: Path = request.getfixturevalue("whole_sets")
+    return whole

@@ -1,4 +1,4 @@
-"""Step times against recordings by others, where the data lies beside the checkout."""
+"""Step times against recordings by others: slices of them, and the whole sets beside the checkout."""
 
 from __future__ import annotations
 
@@ -8,25 +8,18 @@ import pytest
 
 from benchmarks.estimate import fit_reference, llm_foundry_h100, neusight, transfer, zeus_choice
 from benchmarks.estimate.recorded import chips
-from benchmarks.estimate.scores import default_data, exact_interval, leave_one_group_out, mape, worst_factor
+from benchmarks.estimate.scores import exact_interval, leave_one_group_out, mape, worst_factor
 from catalogs.gpus import load_gpus
 from planner.estimate.time.chips import chip
 from planner.estimate.time.operations import roofline_s, work_of
 from planner.estimate.time.reference import reference
+from tests.conftest import SLICES
 from trials.trial import Precision
 
 
-@pytest.fixture
-def data() -> Path:
-    path = default_data()
-    if not path.is_dir():
-        pytest.skip(f"measured sets are not at {path}; set PLANNER_DATA")
-    return path
-
-
-def test_neusight_rows_from_traces_alone(data: Path) -> None:
+def test_neusight_rows_from_traces_alone(whole_sets: Path) -> None:
     gpus = load_gpus()
-    found = neusight.from_trace(neusight.runs(data), gpus)
+    found = neusight.from_trace(neusight.runs(whole_sets), gpus)
     rows = [row for _, row in found]
 
     assert len(rows) == 80
@@ -38,19 +31,19 @@ def test_neusight_rows_from_traces_alone(data: Path) -> None:
         assert row.predicted > roofline_s(work_of(run.trace), on)
 
 
-def test_mpt_on_h100_from_a100(data: Path) -> None:
+def test_mpt_on_h100_from_a100(measured_sets: Path) -> None:
     gpus = load_gpus()
-    pairs = llm_foundry_h100.pairs(data).to_dict("records")
+    pairs = llm_foundry_h100.pairs(measured_sets).to_dict("records")
     rows = [llm_foundry_h100.predicted(pair, gpus)[1] for pair in pairs]
 
-    assert len(rows) == 39
+    assert len(rows) == (21 if measured_sets == SLICES else 39)
     assert mape(rows) < 0.07
     assert worst_factor(rows) < 1.3
 
 
-def test_between_gpus_by_the_chips_figures(data: Path) -> None:
+def test_between_gpus_by_the_chips_figures(whole_sets: Path) -> None:
     gpus = chips()
-    recorded = [one for one in transfer.recordings(data) if one.dataset in ("neusight", "llm-foundry")]
+    recorded = [one for one in transfer.recordings(whole_sets) if one.dataset in ("neusight", "llm-foundry")]
     found = transfer.predictions(recorded, gpus, has_peers=False)
     by_dataset = {
         name: [one.row for one in found if one.target.dataset == name] for name in ("neusight", "llm-foundry")
@@ -63,8 +56,8 @@ def test_between_gpus_by_the_chips_figures(data: Path) -> None:
         assert one.source.gpu != one.target.gpu
 
 
-def test_tensor_parallel_ranks_from_one_link_to_another(data: Path) -> None:
-    recorded = [one for one in transfer.recordings(data) if one.dataset == "sailor"]
+def test_tensor_parallel_ranks_from_one_link_to_another(whole_sets: Path) -> None:
+    recorded = [one for one in transfer.recordings(whole_sets) if one.dataset == "sailor"]
     rows = [one.row for one in transfer.predictions(recorded, chips(), has_peers=False)]
     coverage = leave_one_group_out(rows)
     low, high = exact_interval(coverage.hits, coverage.count)
@@ -74,9 +67,9 @@ def test_tensor_parallel_ranks_from_one_link_to_another(data: Path) -> None:
     assert low <= 0.9 <= high
 
 
-def test_choosing_a_gpu_after_measuring_another(data: Path) -> None:
-    ours = zeus_choice.regrets(data, zeus_choice.by_mean)
-    baseline = zeus_choice.regrets(data, zeus_choice.by_geometric_mean)
+def test_choosing_a_gpu_after_measuring_another(measured_sets: Path) -> None:
+    ours = zeus_choice.regrets(measured_sets, zeus_choice.by_mean)
+    baseline = zeus_choice.regrets(measured_sets, zeus_choice.by_geometric_mean)
     mean, mean_baseline = (
         sum(sum(mine) for mine in found.values()) / sum(len(mine) for mine in found.values())
         for found in (ours, baseline)
@@ -86,10 +79,10 @@ def test_choosing_a_gpu_after_measuring_another(data: Path) -> None:
     assert mean < 0.8 * mean_baseline
 
 
-def test_the_shipped_rates_are_those_of_the_script(data: Path) -> None:
+def test_the_shipped_rates_are_those_of_the_script(whole_sets: Path) -> None:
     gpus, known = load_gpus(), reference()
     found = fit_reference.fitted(
-        data, gpus["V100-PCIE-32GB"], fit_reference.CHIPS["V100-PCIE-32GB"], known.lane_tile_s
+        whole_sets, gpus["V100-PCIE-32GB"], fit_reference.CHIPS["V100-PCIE-32GB"], known.lane_tile_s
     )
 
     assert min(0.95, found.flop_per_s / 14.0e12) == pytest.approx(known.lane_fraction["7.0"], abs=0.01)
