@@ -14,6 +14,7 @@ from typing import Any
 from catalogs.gpus import DeviceKind, Gpu, Link
 from catalogs.offers import Offer, Pricing
 from planner.cost.bill.parameters import AllIn, Stated
+from planner.estimate.memory.usable_memory import usable_memory_bytes
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.target import Target
 from trials.extras import GradientDraw, GradientNoise
@@ -290,6 +291,9 @@ class FakeEstimator:
         if config in self.measured:
             return make_estimate(peak, 0.0, Basis.MEASURED)
         return make_estimate(peak, 0.1)
+
+    def usable_memory_bytes(self, config: TrialConfig, gpu: Gpu, memory_bytes: int) -> int:
+        return usable_memory_bytes(gpu.kind, memory_bytes, config)
 
     def host_fraction(self, config: TrialConfig, hardware: Hardware) -> float | None:
         return self.host_share

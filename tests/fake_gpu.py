@@ -64,6 +64,7 @@ class FakeGpu:
                 for one in accumulations
             ),
             peak_memory_bytes=peak,
+            usable_memory_bytes=self.memory_bytes,
             peak_parts=parts,
             is_steady=is_steady,
             half_width_fraction=0.005 if is_steady else 0.1,

@@ -237,6 +237,7 @@ class Measurement:
     ] = ()  # of a micro batch, by rank, without waiting for others; empty: unknown
     extras_s: float = 0.0  # of trial_s, for what was measured besides the steps
     peak_parts: PeakParts | None = None  # of one step more
+    usable_memory_bytes: int | None = None  # reserved and left free by the driver, the least of all ranks
     purpose: Purpose = Purpose.SEARCH
 
     @property

@@ -17,10 +17,10 @@ from planner.cost.bill.price_run import Pricer, Terms
 from planner.cost.hours import training_s
 from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate, Estimator, Hardware, fit
+from planner.estimate.memory.usable_memory import is_fitting
 from planner.exits import Exit
 from planner.given import Output, Pricing
 from planner.plans.plan import hardware_of
-from planner.plans.plan_hardware import USABLE_MEMORY_FRACTION, worker_memory_bytes
 from planner.plans.space import Knobs, configs_for
 from planner.reports import formats, labels
 from planner.study.reading import read_peers, read_study
@@ -131,10 +131,10 @@ def _rows(known: EstimateInputs, hardware: Hardware, gpu_count: int, node_count:
         step = known.estimator.step_time_s(config, hardware)
         peak = known.estimator.peak_memory_bytes(config, hardware)
         if step is not None and peak is not None:
-            memory_bytes = worker_memory_bytes(hardware.gpu, node_memory_bytes, config)
-            is_fitting = peak.high <= USABLE_MEMORY_FRACTION * memory_bytes
+            usable_bytes = known.estimator.usable_memory_bytes(config, hardware.gpu, node_memory_bytes)
+            does_fit = is_fitting(peak, usable_bytes, hardware.gpu.kind)
             rows.append(
-                EstimateRow(config=config, step_time_s=step, peak_memory_bytes=peak, is_fitting=is_fitting)
+                EstimateRow(config=config, step_time_s=step, peak_memory_bytes=peak, is_fitting=does_fit)
             )
     if not rows:
         raise PlannerError(

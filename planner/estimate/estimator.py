@@ -16,6 +16,7 @@ from catalogs.gpus import Gpu
 from planner.estimate.interval.conformal import Ground, half_width, multiplier
 from planner.estimate.interval.lognormal import mean_of, sigmas
 from planner.estimate.memory.peak_memory import PeakMemory, fit_peak_memory
+from planner.estimate.memory.usable_memory import measured_usable_bytes, usable_memory_bytes
 from planner.estimate.setting import Setting, setting_of, vcpus_used
 from planner.estimate.time.line import StepTimeLine
 from planner.estimate.time.loading import otherwise_loaded, simpler_loadings
@@ -82,6 +83,7 @@ def fit(
         compute=compute,
         workers=fit_workers(sources, compute, profile, probes),
         capacity=fit_peak_memory(by_setting, profile, failures),
+        usable_bytes=measured_usable_bytes(measurements),
         confidence=confidence,
     )
 
@@ -95,6 +97,7 @@ class Estimator:
     compute: Compute
     workers: Workers
     capacity: PeakMemory
+    usable_bytes: Mapping[str, int]  # by GPU, where trials said it
     confidence: float
     _times: dict[tuple[TrialConfig, Hardware], Estimate | None] = field(
         default_factory=dict, repr=False, compare=False
@@ -115,6 +118,10 @@ class Estimator:
     def peak_memory_bytes(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
         """Peak bytes of the fullest rank; ``high`` is the upper bound to be used for "fits"."""
         return self.capacity.peak_memory_bytes(config, hardware, self.confidence)
+
+    def usable_memory_bytes(self, config: TrialConfig, gpu: Gpu, memory_bytes: int) -> int:
+        """What a worker may reserve of CUDA's total of a GPU, or of a host's memory."""
+        return usable_memory_bytes(gpu.kind, memory_bytes, config, self.usable_bytes.get(gpu.name))
 
     def host_fraction(self, config: TrialConfig, hardware: Hardware) -> float | None:
         """Expected share of the step that is the host's or latency: a faster GPU would not shorten it.

@@ -16,8 +16,9 @@ from itertools import groupby
 from typing import Protocol
 
 from catalogs.gpus import DeviceKind, Gpu, Link
+from planner.estimate.memory.usable_memory import is_fitting
 from planner.estimate.values import Basis, Estimate, Hardware
-from planner.plans.plan_hardware import USABLE_MEMORY_FRACTION, PlanHardware
+from planner.plans.plan_hardware import PlanHardware
 from planner.plans.rule_out import RuledOut
 from planner.plans.ties import NEGLIGIBLE_FRACTION
 from planner.target import Target
@@ -39,6 +40,9 @@ class StepEstimator(Protocol):
 
     def peak_memory_bytes(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
         """Peak bytes of the fullest worker."""
+
+    def usable_memory_bytes(self, config: TrialConfig, gpu: Gpu, memory_bytes: int) -> int:
+        """Bytes that a worker may reserve of a GPU's or a host's memory."""
 
     def host_fraction(self, config: TrialConfig, hardware: Hardware) -> float | None:
         """Expected share of the step that no faster GPU shortens."""
@@ -194,10 +198,11 @@ class Candidates:
             for config in configs:
                 if found and not is_measured and not self.measured.has_size(config):
                     continue
-                peak, memory_bytes = self._peak(config, place.hardware), place.memory_bytes(config)
+                peak = self._peak(config, place.hardware)
                 if peak is None:
                     continue
-                if _fits(peak, memory_bytes, kind):
+                memory_bytes = self.usable_memory_bytes(place, config)
+                if is_fitting(peak, memory_bytes, kind):
                     found.append((config, peak))
                 else:
                     refused.append((peak.high, memory_bytes))
@@ -211,19 +216,16 @@ class Candidates:
         needed_bytes, memory_bytes = min(refused, key=lambda one: one[0] / one[1])
         return NoConfig(miss=Miss.TOO_SMALL, needed_bytes=needed_bytes, memory_bytes=memory_bytes)
 
+    def usable_memory_bytes(self, place: PlanHardware, config: TrialConfig) -> int:
+        """What one worker has there."""
+        return self.estimator.usable_memory_bytes(config, place.hardware.gpu, place.node_memory_bytes)
+
     def _peak(self, config: TrialConfig, hardware: Hardware) -> Estimate | None:
         vcpus = hardware.vcpus if hardware.gpu.kind is DeviceKind.CPU else None
         key = (config, vcpus)
         if key not in self._peaks:
             self._peaks[key] = self.estimator.peak_memory_bytes(config, hardware)
         return self._peaks[key]
-
-
-def _fits(peak: Estimate, memory_bytes: int, kind: DeviceKind) -> bool:
-    """By the high end under the usable share; a GPU on which it was measured has shown that it fits."""
-    if peak.basis is Basis.MEASURED and kind is DeviceKind.GPU:
-        return True
-    return peak.high <= USABLE_MEMORY_FRACTION * memory_bytes
 
 
 def _kin(place: PlanHardware) -> tuple[str, Link, int, int]:

@@ -61,7 +61,7 @@ class ConfigChooser:
                     config=config,
                     step_time_s=time,
                     peak_memory_bytes=peak,
-                    memory_bytes=place.memory_bytes(config),
+                    memory_bytes=self.candidates.usable_memory_bytes(place, config),
                     tied=(),
                 )
                 for (config, peak), time in times

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from catalogs.gpus import DeviceKind
+from planner.estimate.memory.usable_memory import usable_memory_bytes
 from planner.estimate.scaling.probe import LinkFinding
 from planner.estimate.time.bottleneck import Bottleneck
 from planner.estimate.values import Basis, Estimate
@@ -90,10 +92,10 @@ class Report:
         return tuple(dict.fromkeys(one.environment for one in self.measurements))
 
     def memory_limit_bytes(self, one: Measurement) -> int:
-        """What each worker of a measurement had: a GPU's memory, or its share of the host's."""
-        is_cpu = one.environment.threads_per_worker is not None
-        share = one.config.gpu_count // one.config.node_count if is_cpu else 1
-        return one.environment.device_memory_bytes // share
+        """What each worker of a measurement could reserve."""
+        kind = DeviceKind.GPU if one.environment.threads_per_worker is None else DeviceKind.CPU
+        total_bytes = one.environment.device_memory_bytes
+        return usable_memory_bytes(kind, total_bytes, one.config, one.usable_memory_bytes)
 
     def measured_throughput(self, one: Measurement) -> Estimate:
         """Samples per second with the 95% interval of the median step time."""

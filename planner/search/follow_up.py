@@ -112,7 +112,7 @@ class FollowUps:
         why = is_to_be_confirmed(
             winner,
             self._known.outcomes,
-            market.memory_bytes(group, winner),
+            market.memory_bytes(group, winner, estimator),
             has_dataset=self._known.profile.dataset_size is not None,
         )
         wanted = self.wanted(winner, why, Purpose.CONFIRM, usd_left) if why else None

@@ -13,7 +13,6 @@ from planner.cost.bill.price_run import Pricer
 from planner.cost.hours import SECONDS_PER_HOUR, held_usd, with_waiting
 from planner.estimate import Estimate, Estimator, Hardware
 from planner.estimate.interval.lognormal import spreads_to
-from planner.estimate.memory.breakdown import CUDA_CONTEXT_BYTES
 from planner.estimate.transfer.cross_workload import CrossWorkloadRatios
 from planner.plans.plan import hardware_of
 from planner.search.acquisition import Candidate
@@ -64,10 +63,12 @@ class Market:
         vcpus = None if group is None else group.nodes[0].cpu_count
         return Hardware(gpu=gpu, link=gpu.link, vcpus=vcpus)
 
-    def memory_bytes(self, group: DeviceGroup, config: TrialConfig) -> int:
-        """What a worker may use: a GPU's memory without the CUDA context, or its share of the host's."""
-        smallest = min(node.device_memory_bytes for node in group.nodes)
-        return smallest // config.gpu_count if group.is_cpu else smallest - CUDA_CONTEXT_BYTES
+    def memory_bytes(self, group: DeviceGroup, config: TrialConfig, estimator: Estimator) -> int:
+        """What a worker may use of the smallest device of the group."""
+        gpu, smallest = self.gpus[config.gpu], min(node.device_memory_bytes for node in group.nodes)
+        if not group.is_cpu:  # NVML's total holds what the driver keeps, the catalog's does not
+            smallest = min(smallest, gpu.memory_bytes)
+        return estimator.usable_memory_bytes(config, gpu, smallest)
 
     def device_count(self, config: TrialConfig) -> int:
         """GPUs of a configuration, or CPU machines, whose workers share them."""
@@ -120,7 +121,7 @@ class Market:
             limit=math.inf if run is None else run.limit,
             trial_cost_usd=trial_cost_usd,
             memory=estimator.peak_memory_bytes(config, self.hardware_at_hand(config)),
-            memory_bytes=self.memory_bytes(group, config),
+            memory_bytes=self.memory_bytes(group, config, estimator),
         )
 
     def _is_cpu(self, config: TrialConfig) -> bool:

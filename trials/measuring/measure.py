@@ -92,6 +92,9 @@ def merge(outcomes: Sequence[Measurement | Failure]) -> Measurement | Failure:
         if len(known) == len(ranks)
         else None,
         peak_parts=fullest([one.peak_parts for one in ranks if one.peak_parts is not None]),
+        usable_memory_bytes=min(
+            (rank.usable_memory_bytes for rank in ranks if rank.usable_memory_bytes is not None), default=None
+        ),
         warnings=tuple(dict.fromkeys((*found, *(warning for rank in ranks for warning in rank.warnings)))),
         telemetry=all_ranks([rank.telemetry for rank in ranks if rank.telemetry is not None]),
         foreign_cpu_fraction=max((share for share in foreign if share is not None), default=None),
@@ -163,6 +166,7 @@ def _measure(
         peak_allocated_bytes=(peak.allocated_bytes,),
         peak_reserved_bytes=None if peak.reserved_bytes is None else (peak.reserved_bytes,),
         peak_parts=peak.parts,
+        usable_memory_bytes=peak.usable_bytes,
         losses=tuple(place.mean(losses)),
         phases=None,
         telemetry=sampler.telemetry,

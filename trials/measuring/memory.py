@@ -41,6 +41,7 @@ class Peak:
     allocated_bytes: int
     reserved_bytes: int | None  # None on CPU
     parts: PeakParts
+    usable_bytes: int | None = None  # reserved, and what the driver has left; None on CPU
 
 
 def forget_peak(device: torch.device) -> None:
@@ -79,6 +80,7 @@ def _peak_on_cuda(device: torch.device, training: Training, take_step: Callable[
         allocated_bytes=max(before[0], passes_bytes, update_bytes),
         reserved_bytes=max(before[1], torch.cuda.max_memory_reserved(device)),
         parts=PeakParts(base_bytes=base_bytes, passes_bytes=passes_bytes, update_bytes=update_bytes),
+        usable_bytes=torch.cuda.memory_reserved(device) + torch.cuda.mem_get_info(device)[0],
     )
 
 

@@ -24,7 +24,7 @@ from planner.estimate.memory.breakdown import (
     state_bytes,
 )
 from planner.estimate.scaling.collectives import Transport, fabric_of
-from planner.estimate.setting import Setting, setting_of
+from planner.estimate.setting import Setting, setting_of, technique_of
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.modes import PARALLELISMS
 from planner.modes.terms import StateBytes
@@ -36,9 +36,6 @@ OTHER_KIND_FRACTION = 0.5  # a CPU process has no caching allocator, but an inte
 _MARGIN_CONFIDENCE = 0.9  # the margins of `memory` are one-sided at 95%: two-sided at 90%
 
 
-_Technique = tuple[str, int, int, str, str, bool]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakMemory:
     """What is known of the peak memory of one workload; made by `fit_peak_memory`."""
@@ -46,7 +43,7 @@ class PeakMemory:
     points: Mapping[Setting, Mapping[int, int]]  # micro batch size -> largest peak measured
     lines: Mapping[Setting, MemoryLine]  # of settings with two sizes or more
     measured: Mapping[tuple[Setting, TrialConfig], int]
-    overflowing: Mapping[_Technique, int]  # least micro batch size that ran out
+    overflowing: Mapping[Setting, int]  # by `technique_of`, the least micro batch size that ran out
     traces: tuple[Trace, ...]
     state: StateBytes | None
     block_count: int
@@ -75,7 +72,7 @@ class PeakMemory:
             if found is None:
                 return None
             estimate = found
-        limit = self.overflowing.get(_technique(config))
+        limit = self.overflowing.get(technique_of(config))
         if limit is not None and size >= limit and hardware.gpu.kind is DeviceKind.GPU:
             return _at_least(estimate, float(hardware.gpu.memory_bytes))
         return estimate
@@ -189,10 +186,10 @@ def fit_peak_memory(
             peaks[size] = max(peaks.get(size, 0), one.peak_memory_bytes)
     state = _state(profile)
     lines = {setting: _line(group, state) for setting, group in by_setting.items()}
-    overflowing: dict[_Technique, int] = {}
+    overflowing: dict[Setting, int] = {}
     for failure in failures:
         if failure.kind is FailureKind.OUT_OF_MEMORY:
-            key, size = _technique(failure.config), failure.config.micro_batch_size
+            key, size = technique_of(failure.config), failure.config.micro_batch_size
             overflowing[key] = min(overflowing.get(key, size), size)
     return PeakMemory(
         points=points,
@@ -231,14 +228,6 @@ def _line(group: Sequence[Measurement], state: StateBytes | None) -> MemoryLine 
     )
     floor = max((one.update_bytes for one in parts), default=0)
     return None if line is None else replace(line, floor_bytes=floor, gradient_bytes=gradients)
-
-
-def _technique(config: TrialConfig) -> _Technique:
-    """What an out-of-memory failure holds for, at its micro batch size and above."""
-    return (
-        *(config.gpu, config.gpu_count, config.node_count),
-        *(config.precision, config.parallelism, config.is_checkpointed),
-    )
 
 
 def _state(profile: WorkloadProfile | None) -> StateBytes | None:

@@ -11,11 +11,15 @@ import pytest
 
 from catalogs.gpus import Gpu, Link
 from catalogs.offers import Offer, Pricing
+from planner.estimate.memory.usable_memory import (
+    CPU_PROCESS_BYTES,
+    HOST_USABLE_FRACTION,
+    OUTSIDE_ALLOCATOR_BYTES,
+)
 from planner.estimate.values import Basis
 from planner.filters import Filters
 from planner.plans.candidates import Miss
 from planner.plans.plan import CPU_NOTE, Plan
-from planner.plans.plan_hardware import CPU_PROCESS_BYTES
 from planner.plans.recommend import recommend
 from planner.plans.recommendation import Recommendation, SetAside
 from planner.plans.space import configs_for
@@ -188,7 +192,7 @@ def test_the_memory_that_is_lacking_is_named_when_no_offer_can_hold_the_model() 
     assert answer.best is None
     assert answer.least_memory is not None
     assert answer.least_memory.needed_bytes == pytest.approx(110 * GIB)
-    assert answer.least_memory.memory_bytes == 80 * GIB
+    assert answer.least_memory.memory_bytes == 80 * GIB - OUTSIDE_ALLOCATOR_BYTES
     assert answer.set_aside == (
         SetAside(reason="the model does not fit its memory at any micro batch size", offer_count=2),
     )
@@ -331,7 +335,7 @@ def test_on_cpu_memory_is_the_hosts_shared_by_the_workers() -> None:
     answer = ask([roomy, tight], estimator, [make_measurement(pair, environment=host)])
     by_region = {one.offer.region: one for one in answer.plans if one.instance_count == 1}
     assert by_region["us-central1"].config == pair
-    assert by_region["us-central1"].memory_bytes == 8 * GIB - CPU_PROCESS_BYTES
+    assert by_region["us-central1"].memory_bytes == int(HOST_USABLE_FRACTION * (8 * GIB - CPU_PROCESS_BYTES))
     assert by_region["elsewhere"].config.gpu_count == 1  # two workers of 7 GiB do not fit 12
     assert CPU_NOTE in by_region["elsewhere"].notes
     assert {hardware.vcpus for _, hardware in estimator.step_calls} == {4}

@@ -81,7 +81,7 @@ def test_the_facts_carry_their_intervals_and_limits() -> None:
         "how sure": "the speed is measured with this configuration on this device type and count",
         "throughput": "64 samples/s (90%: 62.7 to 65.3 samples/s); 36,000 steps of 500 ms",
         "configuration": "micro batch 8 x accumulation 4 = 32, bf16",
-        "memory": "2.0 GiB of 24.0 GiB for each worker, measured; up to 2.0 GiB, which leaves 92%",
+        "memory": "2.0 GiB of 22.5 GiB for each worker, measured; up to 2.0 GiB, which leaves 91%",
         "price": "$0.720/h on-demand on 1 June 2025",
     }
 
@@ -156,7 +156,7 @@ def test_no_offer_large_enough_names_the_memory_that_lacks() -> None:
     assert words.headline(report.recommendation) == "No offer can carry this run"
     assert why(report.recommendation) == (
         "None of the 3 offers in the catalog carries a plan: the model does not fit its memory at any micro "
-        "batch size (3). The nearest to fitting needs 110.0 GiB per worker at the high end, on 80.0 GiB of "
+        "batch size (3). The nearest to fitting needs 110.0 GiB per worker at the high end, on 78.5 GiB of "
         "memory."
     )
 

@@ -177,3 +177,15 @@ def test_gradients_are_those_of_the_model_where_no_trial_shows_them() -> None:
     found = fit(seen, gpus=GPUS, profile=profile).peak_memory_bytes(true.config, on("L4-24GB"))
     assert found is not None
     assert found.expected == pytest.approx(true.peak_memory_bytes, rel=0.001)
+
+
+def test_out_of_memory_without_compilation_says_nothing_of_the_compiled_step() -> None:
+    outcomes = [measured(2, 3 * GIB), make_failure(replace(L4, micro_batch_size=8))]
+    estimator = fit(outcomes, gpus=GPUS)
+
+    eager = estimator.peak_memory_bytes(replace(L4, micro_batch_size=8), on(L4.gpu))
+    compiled = estimator.peak_memory_bytes(replace(L4, micro_batch_size=8, is_compiled=True), on(L4.gpu))
+
+    assert eager is not None
+    assert compiled is not None
+    assert eager.expected >= GPUS[L4.gpu].memory_bytes > compiled.expected
