@@ -12,6 +12,7 @@ from catalogs.errors import CatalogError
 from planner.cli import app
 from planner.errors import PlannerError
 from planner.exits import Exit
+from planner.interrupts import Interrupted, ending_at_once, heard_by
 from planner.redaction import redacted
 from trials.errors import TrialsError
 
@@ -19,7 +20,9 @@ from trials.errors import TrialsError
 def main() -> None:
     """The command and its exit code."""
     gc.set_threshold(100_000)  # a report's many values live to its end: looking for cycles finds none
-    sys.exit(run(sys.argv[1:]))
+    with heard_by(ending_at_once()):
+        code = run(sys.argv[1:])
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -28,9 +31,9 @@ def run(arguments: list[str]) -> int:
         code = app(arguments, prog_name="planner", standalone_mode=False)
     except typer.Abort:
         return Exit.INTERRUPTED
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         print("planner: interrupted; every finished trial is saved", file=sys.stderr)
-        return Exit.INTERRUPTED
+        return interrupt.exit_code if isinstance(interrupt, Interrupted) else Exit.INTERRUPTED
     except BrokenPipeError:
         return Exit.PLAN
     except Exception as error:

@@ -13,4 +13,6 @@ class Exit(IntEnum):
     BAD_INPUT = 2
     NOTHING_FITS = 3
     OFF_PLAN = 4  # a real run is slower or dearer than stated
+    HUNG_UP = 129  # these three: 128 and the number of the signal that ended it
     INTERRUPTED = 130
+    TERMINATED = 143

@@ -6,12 +6,13 @@ No printing and no parsing here: what happens is handed to ``watch`` as values.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from planner.errors import PlannerError
 from planner.estimate import Estimate
@@ -27,6 +28,7 @@ from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, Tr
 
 RunTrial = Callable[[TrialConfig, Purpose], Outcome]
 SWEEP_BUDGET_FRACTION = 0.05  # of the budget, where --sweep-budget does not say
+_LOOK_S = 0.5  # between looks whether the sweep may still wait
 EXPECTED_TRIAL_COUNT = 12  # what a search of one GPU type usually takes, for the announcement
 
 
@@ -79,9 +81,26 @@ Watch = Callable[[Event], None]
 
 @dataclass(slots=True)
 class Stop:
-    """Set by Ctrl-C: the sweep ends after the trials in flight."""
+    """Asks a sweep to end after the trials in flight, or without those that take too long."""
 
-    is_asked: bool = False
+    signal_number: int | None = None  # that asked
+    until_s: float = math.inf  # by the sweep's clock: what is in flight then is given up
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether nothing else may begin."""
+        return self.signal_number is not None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether trials in flight are given up after a while."""
+        return self.until_s < math.inf
+
+    def ask(self, signal_number: int, grace_s: float = math.inf) -> None:
+        """End, for that signal; trials in flight have ``grace_s`` left."""
+        self.signal_number = signal_number
+        self.until_s = self.clock() + grace_s
 
 
 def in_thread(work: Callable[[], None]) -> None:
@@ -147,7 +166,9 @@ class Sweep:
                     continue
             if not self._flights:
                 break
-            flight = self._landed.get()
+            flight = self._next_landed()
+            if flight is None:
+                break
             del self._flights[flight.number]
             problem = self._told(flight, meter, self.clock() - started_s) or problem
         reason = reason or self.search.why_no_more()
@@ -155,6 +176,13 @@ class Sweep:
         if problem is not None:
             raise problem
         return reason
+
+    def _next_landed(self) -> _Flight | None:
+        """The trial that ends next; None once those in flight are given up."""
+        while self.clock() < self.stop.until_s:
+            with contextlib.suppress(Empty):
+                return self._landed.get(timeout=_LOOK_S)
+        return None
 
     def _launch(self, number: int, proposal: Proposal, run_trial: RunTrial, meter: Meter) -> None:
         config, purpose = proposal.choice.config, proposal.purpose

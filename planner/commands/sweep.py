@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from planner.commands.answer import publish, report_of
 from planner.commands.available_devices import AvailableDevices, find_devices
@@ -17,6 +15,7 @@ from planner.errors import PlannerError
 from planner.estimate.other_workloads import cross_workload_ratios
 from planner.exits import Exit
 from planner.given import Output, Pricing, SweepFlags
+from planner.interrupts import Interrupted, heard_by
 from planner.live import Watch, announce, say
 from planner.reports import formats
 from planner.search.known import Known
@@ -34,6 +33,8 @@ from trials.extras import Extras
 from trials.profile import WorkloadProfile
 from trials.runner import RunnerSettings, open_runner
 
+_GRACE_S = 10.0  # for trials in flight, once a supervisor or a closing terminal asks
+
 
 def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricing, output: Output) -> int:
     """The whole sweep of what is being checked; whatever ends it early, the report has what there is."""
@@ -49,44 +50,48 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
     profile = check.first_step()
     wanted = resolve_target(target, profile, str(flags.model))
     extras = _extras(flags, wanted)
-    with open_study(url, workload, flags.study).held() as study:
-        with attach(flags.address, workload) as cluster:  # and then workers, while the step is traced
-            here = find_devices(prices, profile, wanted, flags)
-            notes = (*cluster.notes, *here.notes)
-            for note in notes:
-                say(note)
-            settings = _runner_settings(here, wait_s, extras)
-            watch = Watch(limits)
-            with open_runner(workload, here.groups, settings) as runner:
-                if not study.trials():  # a sweep that goes on may have nothing left to try
-                    runner.start_early(min(here.configs, key=lambda one: one.gpu_count))
-                profile = check.result()
-                study.remember(profile=profile, target=wanted, notes=notes, exclusions=here.exclusions)
-                search = _search(study, here, prices, profile, wanted, extras)
-                cluster_watcher = ClusterWatcher(
-                    find=lambda: find_devices(prices, profile, wanted, flags),
-                    search=search,
-                    runner=runner,
-                )
-                sweep = Sweep(
-                    search=search,
-                    study=study,
-                    limits=limits,
-                    watch=watch,
-                    stop=stop,
-                    held=runner.held,
-                    held_from_s=runner.held_from_s(),
-                    has_room=runner.has_room,
-                    look_around=cluster_watcher,
-                )
-                say(announce(sweep.expected(), limits))
-                _say_what_counts(wanted)
-                with _ending_on_interrupt(stop), watch.shown():
-                    ended = _run(sweep, runner)
-        published = publish(report_of(study, wanted, prices), output)
-    if ended is not None:
-        return ended
-    return Exit.INTERRUPTED if stop.is_asked else published
+    with (
+        open_study(url, workload, flags.study).held() as study,
+        attach(flags.address, workload) as cluster,  # and then workers, while the step is traced
+    ):
+        here = find_devices(prices, profile, wanted, flags)
+        notes = (*cluster.notes, *here.notes)
+        for note in notes:
+            say(note)
+        settings = _runner_settings(here, wait_s, extras)
+        watch = Watch(limits)
+        with open_runner(workload, here.groups, settings) as runner:
+            if not study.trials():  # a sweep that goes on may have nothing left to try
+                runner.start_early(min(here.configs, key=lambda one: one.gpu_count))
+            profile = check.result()
+            study.remember(profile=profile, target=wanted, notes=notes, exclusions=here.exclusions)
+            search = _search(study, here, prices, profile, wanted, extras)
+            cluster_watcher = ClusterWatcher(
+                find=lambda: find_devices(prices, profile, wanted, flags),
+                search=search,
+                runner=runner,
+            )
+            sweep = Sweep(
+                search=search,
+                study=study,
+                limits=limits,
+                watch=watch,
+                stop=stop,
+                held=runner.held,
+                held_from_s=runner.held_from_s(),
+                has_room=runner.has_room,
+                look_around=cluster_watcher,
+            )
+            say(announce(sweep.expected(), limits))
+            _say_what_counts(wanted)
+            with heard_by(_ending_by(stop)):
+                with watch.shown():
+                    failed = _run(sweep, runner)
+                # before the workers are ended, which may outlast what a supervisor grants
+                published = publish(report_of(study, wanted, prices), output)
+    if failed is not None:
+        return failed
+    return published if stop.signal_number is None else Exit(128 + stop.signal_number)
 
 
 def _run(sweep: Sweep, run_trial: RunTrial) -> Exit | None:
@@ -181,18 +186,18 @@ def _search(
     return search
 
 
-@contextlib.contextmanager
-def _ending_on_interrupt(stop: Stop) -> Iterator[None]:
-    """The first Ctrl-C asks the sweep to end after the trial in flight, the second ends it at once."""
+def _ending_by(stop: Stop) -> Callable[[int], None]:
+    """A listener that asks a sweep to end after the trials under way; a second Ctrl-C ends it at once."""
 
-    def handle(_signal: int, _frame: FrameType | None) -> None:
-        if stop.is_asked:
-            raise KeyboardInterrupt
-        stop.is_asked = True
-        say("ending after the trial in flight; Ctrl-C again ends at once (finished trials are saved)")
+    def handle(number: int) -> None:
+        if number == signal.SIGINT and stop.is_asked:
+            raise Interrupted(number)
+        if number == signal.SIGINT:
+            stop.ask(number)
+            say("ending after the trial in flight; Ctrl-C again ends at once (finished trials are saved)")
+        elif not stop.is_bounded:
+            stop.ask(number, grace_s=_GRACE_S)
+            name = signal.Signals(number).name
+            say(f"{name}: ending; what has not ended in {_GRACE_S:.0f} s is lost (finished trials are saved)")
 
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return handle

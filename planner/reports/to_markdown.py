@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from planner.plans.plan import Plan
@@ -17,7 +18,9 @@ from planner.reports.shown import bill_rows, not_counted, shown_plans, trial_cel
 from planner.reports.why import explanation
 
 PLANS_SHOWN = 12
-_SPECIAL = str.maketrans({one: f"\\{one}" for one in "\\`*_{}[]<>|#"})
+_SPECIAL = re.compile(
+    r"[\\`*_{}\[\]<>|#&~]|\$(?!\d)"
+)  # before a digit $ is an amount, else it opens a formula
 
 
 def render(report: Report) -> str:
@@ -124,4 +127,4 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _text(text: str) -> str:
     """Plain text: what Markdown or HTML would take for markup is escaped, lines are joined."""
-    return " ".join(text.split()).translate(_SPECIAL)
+    return _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))

@@ -48,7 +48,7 @@ class Runs:
         self.out = folder / "report"
         self.folder = folder
 
-    def start(self, *flags: str) -> subprocess.Popen[str]:
+    def start(self, *flags: str, start_new_session: bool = False) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "planner", "sweep", str(self.model), "--budget", "50"]
         command += ["--storage", self.url, "--out", str(self.out), *flags]
         with (self.folder / "stderr.txt").open("a") as said:
@@ -59,6 +59,7 @@ class Runs:
                 text=True,
                 cwd=self.folder,
                 env={**os.environ, "RAY_AUTH_MODE": "disabled"},
+                start_new_session=start_new_session,
             )
 
     def said(self) -> str:
@@ -199,3 +200,24 @@ def test_a_killed_worker_fails_its_trial_only_and_ctrl_c_ends_with_a_report(runs
     assert [one.kind for one in lost] == [FailureKind.WORKER_LOST]
     assert lost[0].reason
     assert isinstance(outcomes[-1], Measurement)
+
+
+@pytest.mark.parametrize(
+    ("number", "reached"), [(signal.SIGTERM, "process"), (signal.SIGTERM, "group"), (signal.SIGHUP, "group")]
+)
+def test_a_supervisor_or_a_closing_terminal_ends_it_with_a_report(
+    runs: Runs, number: signal.Signals, reached: str
+) -> None:
+    driver = runs.start(start_new_session=True)
+    until(lambda: len(runs.trials()) >= 2, driver, runs)
+    if reached == "group":
+        os.killpg(driver.pid, number)
+    else:
+        driver.send_signal(number)
+    code, out = finish(driver)
+    assert code == 128 + number, runs.said()
+    assert f"{number.name}: ending" in runs.said()
+    assert "SIGTERM received" not in runs.said()  # Ray's own handler, with a stack of C++
+    assert "Traceback" not in runs.said()
+    assert out.strip()
+    assert (runs.out / "report.html").stat().st_size > 0

@@ -14,9 +14,11 @@ import typer.main
 
 from planner.cli import app
 from planner.commands.submit import typed_again
+from planner.exits import Exit
 from planner.study.store import load_study
 from tests.planner.test_end_to_end import MODEL
 from tests.trials.clusters import OPEN, Head, started
+from trials.cluster.submit import Job, stop
 from trials.trial import Measurement
 
 
@@ -50,11 +52,16 @@ class Client:
         (folder / "tiny.py").write_text(MODEL)
         self.url = f"sqlite:///{folder / 'study.db'}"
 
+        self.environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "planner", *arguments, "--storage", self.url, "--out", "report"]
+
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "planner", *arguments, "--storage", self.url, "--out", "report"],
+            self.command(*arguments),
             cwd=self.folder,
-            env={**os.environ, "RAY_AUTH_MODE": "disabled"},
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=280,
@@ -99,3 +106,31 @@ def test_a_submitted_sweep_brings_study_and_report_home_again_and_again(head: He
     unknown = client.run("job", "raysubmit_unknown", *at)
     assert unknown.returncode == 2
     assert "no job raysubmit_unknown there" in unknown.stderr
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_job_that_is_stopped_ends_as_on_ctrl_c_and_its_report_comes_home(
+    head: Head, client: Client
+) -> None:
+    assert head.dashboard
+    with subprocess.Popen(
+        client.command("sweep", "tiny.py", "--budget", "50", "--submit", "--address", head.dashboard),
+        cwd=client.folder,
+        env=client.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        said = ""
+        while "trial 2:" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        job_id = said.partition("submitted as job ")[2].partition(";")[0]
+        stop(Job(address=head.dashboard, job_id=job_id))
+        said += process.stderr.read()
+        assert process.wait() == Exit.TERMINATED, said
+    assert "SIGTERM: ending" in said
+    assert (client.folder / "report" / "report.html").exists()
+    assert client.measured()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -331,12 +332,30 @@ def test_interrupted_it_ends_after_the_trial_in_flight(bench: Bench) -> None:
     stop = Stop()
 
     def run_trial(config: TrialConfig, purpose: Purpose):
-        stop.is_asked = len(bench.gpu.seen) == 2
+        if len(bench.gpu.seen) == 2:
+            stop.ask(signal.SIGINT)
         return bench.gpu.run_trial(config)
 
     assert bench.sweep(stop=stop).run(run_trial) == "interrupted"
     assert len(bench.study().trials()) == 3
     assert bench.study().stopped_because == "interrupted"
+
+
+def test_a_trial_that_outlasts_a_supervisors_grace_is_given_up_and_made_again_later(bench: Bench) -> None:
+    stop, works = Stop(), []
+
+    def start(work: Callable[[], None]) -> None:
+        if len(bench.gpu.seen) == 2:
+            works.append(work)
+            stop.ask(signal.SIGTERM, grace_s=0.0)
+        else:
+            work()
+
+    assert bench.sweep(stop=stop, start=start).run(bench.gpu.run_trial) == "interrupted"
+    assert len(works) == 1
+    assert len(bench.study().trials()) == 2
+    bench.sweep(replace(UNLIMITED, max_trials=1)).run(bench.gpu.run_trial)
+    assert len(bench.study().trials()) == 3
 
 
 def test_a_killed_sweep_loses_only_the_trial_in_flight(bench: Bench) -> None:

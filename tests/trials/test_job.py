@@ -54,6 +54,32 @@ def test_the_module_runs_in_a_copy_and_its_exit_code_counts(tmp_path):
     assert run_job(tmp_path, "planner_workload_x", "json.tool", "absent.json").returncode == 2
 
 
+def test_a_job_that_is_stopped_sends_what_its_module_leaves_behind(tmp_path):
+    sent = tmp_path / "planner_workload_x"
+    sent.mkdir()
+    (sent / "__init__.py").write_text("")
+    (sent / "waits.py").write_text(
+        "import pathlib, signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
+        "try:\n"
+        "    print('waiting', flush=True)\n"
+        "    signal.pause()\n"
+        "finally:\n"
+        "    pathlib.Path('report').write_text('ended')\n"
+    )
+    command = [sys.executable, "-m", "trials.cluster.job", "--fetch", "report", "planner_workload_x"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    with subprocess.Popen(
+        [*command, "planner_workload_x.waits"], env=environment, stdout=subprocess.PIPE, text=True
+    ) as job:
+        assert job.stdout is not None
+        assert [job.stdout.readline() for _ in range(2)] == [f"{BEGIN}\n", "waiting\n"]
+        job.terminate()
+        results = job.stdout.read().splitlines()
+        assert job.wait() == 143
+    assert unpack_lines(results, tmp_path / "back") == ("report",)
+
+
 def test_a_folder_that_did_not_arrive_is_named(tmp_path):
     done = run_job(tmp_path, "planner_workload_none", "json.tool")
     assert done.returncode == 1

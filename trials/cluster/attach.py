@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -170,12 +172,31 @@ def _knock(address: str, limit_s: float) -> None:
 
 
 def _quietly(ray: Any, **arguments: Any) -> Any:
-    """``ray.init`` without a word: stdout and stderr are ours."""
-    with warnings.catch_warnings():
+    """``ray.init`` without a word: stdout and stderr are ours, and so are signals."""
+    with warnings.catch_warnings(), _own_signals():
         warnings.simplefilter("ignore")
         context = ray.init(log_to_driver=False, logging_level="ERROR", **arguments)
     _mute_listener()
     return context
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Give SIGTERM back to this process's handler, since Ray takes it in Python and in C++.
+
+    What Ray starts meanwhile hears nothing of a terminal that closes: as with Ctrl-C, its driver ends it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGTERM)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if callable(handler):  # a process without one keeps Ray's
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _mute_listener() -> None:

@@ -11,6 +11,7 @@ import base64
 import importlib.util
 import io
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -39,13 +40,16 @@ def main(arguments: Sequence[str]) -> int:
     # a process of its own: whatever ends the sweep, its results are sent. -P: the user's directory is
     # where it runs, but not first on its import path
     command = [sys.executable, "-P", "-m", given.module, *given.rest]
-    done = subprocess.run(command, cwd=folder, check=False)  # noqa: S603
+    process = subprocess.Popen(command, cwd=folder)  # noqa: S603
+    # what stops a job reaches the sweep as well, or is handed on: it ends, and its results are sent
+    signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+    code = process.wait()
     lines = pack_lines(folder, given.fetch)
     for line in lines or [f"the results are too large to send back; they lie in {folder} on the head node"]:
         print(line, flush=True)  # noqa: T201  (same)
     if lines is not None:
         shutil.rmtree(scratch)
-    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+    return code if code >= 0 else 128 - code
 
 
 def sent_folder(name: str) -> Path:

@@ -31,6 +31,8 @@ _TALKATIVE = (
     "ray.dashboard.modules.job.sdk",
     "ray._private.runtime_env.packaging",
 )
+_STOPPING = {"RAY_JOB_STOP_WAIT_TIME_S": "60"}  # from SIGTERM to SIGKILL: Ray's 3 s end no sweep
+_STOPPED, _TERMINATED = "STOPPED", 143
 _ENDED = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 DEFAULT_ADDRESS = "http://127.0.0.1:8265"
 
@@ -86,7 +88,7 @@ def submit(
             client,
             address,
             entrypoint=_entrypoint(folder_name(workload), module, argv, fetch, python),
-            runtime_env={"py_modules": [*modules, str(target)]},
+            runtime_env={"py_modules": [*modules, str(target)], "env_vars": _STOPPING},
         )
     return Job(address=address, job_id=job_id, notes=shipment.notes)
 
@@ -133,16 +135,24 @@ def follow(job: Job, *, into: Path, on_line: Callable[[str], None]) -> int:
     for line in preamble or ():
         on_line(line)
     unpack_lines(results, into)
-    if info.driver_exit_code is None:
-        on_line(f"the job ended without an exit code: {info.message}")
-        return _OUR_FAULT
-    return int(info.driver_exit_code)
+    return _exit_code(info, on_line)
 
 
 def stop(job: Job) -> None:
     """Ask the cluster to end the job."""
     client = _client(job.address)
     _ask(job, lambda: client.stop_job(job.job_id))
+
+
+def _exit_code(info: Any, on_line: Callable[[str], None]) -> int:
+    """Of a job that has ended."""
+    if str(getattr(info.status, "value", info.status)) == _STOPPED:
+        on_line("the job was stopped")
+        return _TERMINATED
+    if info.driver_exit_code is None:
+        on_line(f"the job ended without an exit code: {info.message}")
+        return _OUR_FAULT
+    return int(info.driver_exit_code)
 
 
 def _start(client: Any, address: str, **request: Any) -> str:

@@ -210,6 +210,8 @@ def test_the_markdown_escapes_what_would_be_markup() -> None:
         exclusions=(Exclusion(knob="a|b", reason="<img src=x> *not* _this_\nnor that"),),
     )
     assert "- a\\|b: \\<img src=x\\> \\*not\\* \\_this\\_ nor that" in to_markdown.render(report)
+    named = make_report(workload=make_workload(path="/m/~~a~~&lt;$x$.py"))
+    assert "Workload /m/\\~\\~a\\~\\~\\&lt;\\$x\\$.py" in to_markdown.render(named)
 
 
 # HTML
