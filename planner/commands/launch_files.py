@@ -25,11 +25,11 @@ from planner.reports.batch_words import choice_line
 from planner.reports.labels import configuration, rental
 from planner.reports.report import Report
 from planner.study.reading import read_study
+from planner.study.sources import REQUIREMENTS, sources_of
 from planner.study.storage import default_storage_url, sqlite_file, sqlite_url
 from planner.target import TargetFlags
 from planner.verify.run_plan import RunPlan, run_plan_of
-from trials.model_file.source import hash_workload, local_files
-from trials.trial import Environment, Workload
+from trials.trial import Environment
 
 
 def run(
@@ -45,21 +45,21 @@ def run(
     target = retargeted(study.target, flags, study.profile, study.workload.path)
     report = report_of(study, target, prices)
     plan = _plan(report, plan_rank)
-    sources = _sources(study.workload)
+    sources = sources_of(study)
     fallback = _fallback(report, plan, prices)
     run_plan = _run_plan(report, plan, prices, fallback)
     files = launch_files(
         run_plan,
         prices.gpus[plan.offer.gpu],
-        sources,
+        sources.texts,
         (*_facts(report, plan), *(_falling_back(plan, fallback) if fallback else ())),
-        has_requirements=_requirements(study.workload).is_file(),
+        has_requirements=sources.requirements is not None,
         storage=None if output.storage is None else _from_elsewhere(output.storage),
     )
     directory = output.out
-    _write(files, directory, _requirements(study.workload))
+    _write(files, directory, sources.requirements)
     print(f"plan {plan.rank} of study {study.name}: rent {rental(plan)}")
-    for note in files.notes:
+    for note in (*filter(None, [sources.note]), *files.notes):
         print(f"mind: {note}", file=sys.stderr)
     print(f"written: {directory}/ ({', '.join(sorted(files.texts))}); LAUNCH.md says what starts it")
     return Exit.PLAN
@@ -74,20 +74,6 @@ def _plan(report: Report, rank: int | None) -> Plan:
         there = f"the study has plans 1 to {len(plans)}" if plans else "the study has no plan"
         raise PlannerError(f"--plan {rank}: {there}; `planner report {report.study}` lists them")
     return plans[rank - 1]
-
-
-def _sources(workload: Workload) -> dict[str, str]:
-    """The model file and its local imports, as they were measured."""
-    here = hash_workload(workload.path)
-    if here.sha256 != workload.sha256:
-        raise PlannerError(
-            f"{workload.path}: the file or one it imports has changed since it was measured; restore it, or "
-            "measure it again with `planner sweep`"
-        )
-    file = Path(workload.path)
-    return {
-        one.relative_to(file.parent).as_posix(): one.read_text(encoding="utf-8") for one in local_files(file)
-    }
 
 
 def _fallback(report: Report, plan: Plan, prices: Prices) -> PolicyOutcome | None:
@@ -157,11 +143,7 @@ def _from_elsewhere(storage: str) -> str:
     return redacted_url(storage) if file is None else sqlite_url(file.resolve())
 
 
-def _requirements(workload: Workload) -> Path:
-    return Path(workload.path).parent / "requirements.txt"
-
-
-def _write(files: LaunchFiles, directory: Path, requirements: Path) -> None:
+def _write(files: LaunchFiles, directory: Path, requirements: str | None) -> None:
     try:
         for name in OPTIONAL_FILES:
             (directory / name).unlink(missing_ok=True)
@@ -171,8 +153,8 @@ def _write(files: LaunchFiles, directory: Path, requirements: Path) -> None:
             path.write_text(text, encoding="utf-8")
             if path.suffix == ".sh":
                 path.chmod(0o755)
-        if requirements.is_file():
-            (directory / requirements.name).write_bytes(requirements.read_bytes())
+        if requirements is not None:
+            (directory / REQUIREMENTS).write_bytes(requirements.encode())
     except OSError as error:
         raise PlannerError(
             f"{directory}: cannot be written to ({error.strerror}); name another folder by --directory"

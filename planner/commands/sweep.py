@@ -22,6 +22,7 @@ from planner.search.known import Known
 from planner.search.market import Market
 from planner.search.search import Search
 from planner.study.reading import read_peers
+from planner.study.sources import notes_on_sources
 from planner.study.storage import default_storage_url, open_storage
 from planner.study.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
@@ -55,7 +56,7 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
         attach(flags.address, workload) as cluster,  # and then workers, while the step is traced
     ):
         here = find_devices(prices, profile, wanted, flags)
-        notes = (*cluster.notes, *here.notes)
+        notes = (*notes_on_sources(study), *cluster.notes, *here.notes)
         for note in notes:
             say(note)
         settings = _runner_settings(here, wait_s, extras)

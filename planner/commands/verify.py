@@ -13,6 +13,7 @@ from planner.exits import Exit
 from planner.given import Output, Pricing
 from planner.reports import formats
 from planner.study.reading import read_study
+from planner.study.sources import at_hand
 from planner.study.storage import default_storage_url
 from planner.verify.evidence import Evidence, Look
 from planner.verify.run_plan import PLAN_FILE, RunPlan, load_run_plan
@@ -46,7 +47,8 @@ def run(study_name: str, flags: VerifyFlags, pricing: Pricing, output: Output) -
     if flags.is_measured:
         from planner.commands.remeasure import remeasure
 
-        evidence = remeasure(run_plan, study.workload, prices, flags.address, flags.wait)
+        with at_hand(study) as workload:
+            evidence = remeasure(run_plan, workload, prices, flags.address, flags.wait)
     else:
         evidence = _logged(run_plan, flags.log or flags.directory / LOG_FILE)
     verdict = evidence.verdict(price)

@@ -50,6 +50,10 @@ class SavedStudy:
         """The model file that was measured."""
         return from_json(self._attributes["workload"], Workload, where=f"study {self.name}")
 
+    def attribute(self, key: str) -> Any:
+        """What is saved under ``key``; None where nothing is."""
+        return self._attributes.get(key)
+
     def _text(self, key: str) -> str:
         if key not in self._attributes:
             raise PlannerError(

@@ -35,6 +35,7 @@ from planner.study.saved import (
     found,
     saved_trial,
 )
+from planner.study.sources import SOURCES, Sources, packed, read_sources
 from planner.study.storage import open_storage, storage_errors
 from planner.target import Target
 from trials.profile import WorkloadProfile
@@ -79,6 +80,13 @@ class Study(SavedStudy):
         with storage_errors(self.storage_url):
             self.optuna_study.set_user_attr("stopped_because", reason)
             self._attributes = self.optuna_study.user_attrs
+
+    def keep_sources(self, sources: Sources | None) -> None:
+        """Keep the text that is measured, once; None where it cannot be read here."""
+        if sources is not None and self.attribute(SOURCES) is None:
+            with storage_errors(self.storage_url):
+                self.optuna_study.set_user_attr(SOURCES, packed(sources))
+                self._attributes = self.optuna_study.user_attrs
 
     def trials(self) -> tuple[SavedTrial, ...]:
         """Every finished trial, in order."""
@@ -223,6 +231,7 @@ def open_study(storage_url: str, workload: Workload, name: str | None = None) ->
             f"(hash {study.workload.sha256[:8]}, now {workload.sha256[:8]}); measurements of different files "
             "are never mixed: leave --study out for a new one, or restore the file"
         )
+    study.keep_sources(read_sources(workload))
     return study
 
 

@@ -218,10 +218,14 @@ def test_a_rank_that_is_not_there_is_named(desk: Desk) -> None:
         desk.launch(99)
 
 
-def test_a_model_file_that_was_changed_since_is_not_launched(desk: Desk) -> None:
-    (desk.folder / "parts.py").write_text("WIDTH = 8\n")
-    with pytest.raises(PlannerError, match="has changed since it was measured; restore it"):
-        desk.launch()
+def test_what_was_measured_is_launched_when_the_model_file_has_changed_or_gone(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (desk.launch() / "model" / "parts.py").read_text()
+    for change in (lambda file: file.write_text("WIDTH = 8\n"), Path.unlink):
+        change(desk.folder / "parts.py")
+        assert (desk.launch() / "model" / "parts.py").read_text() == before
+        assert "has changed since it was measured; taken as measured" in capsys.readouterr().err
 
 
 def test_a_run_as_stated(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
