@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -32,8 +33,6 @@ from planner.study.saved import SavedStudy, SavedTrial, spent_on
 from planner.target import Target, TargetFlags, resolve_target
 from trials.profile import WorkloadProfile
 from trials.trial import Loading, Measurement, Outcome
-
-WIDTH_MAX = 100  # of the report in a terminal; longer lines are hard to read
 
 
 def retargeted(target: Target, flags: TargetFlags, profile: WorkloadProfile, model_file: str) -> Target:
@@ -162,7 +161,8 @@ def publish(report: Report, output: Output) -> Exit:
     """Write every form of the report, print one, and give the exit code."""
     paths = write_reports(report, output.out)
     stream = sys.stderr if output.is_json else sys.stdout
-    width = min(shutil.get_terminal_size().columns, WIDTH_MAX) if stream.isatty() else WIDTH_MAX
+    has_width = stream.isatty() or "COLUMNS" in os.environ  # a pipe has none
+    width = shutil.get_terminal_size().columns if has_width else None
     if output.is_json:
         sys.stdout.write(to_json.render(report))
     print(to_terminal.render(report, width, is_coloured=stream.isatty()), file=stream)

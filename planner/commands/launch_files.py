@@ -21,9 +21,9 @@ from planner.plans.plan import Plan
 from planner.plans.renting import policies_for
 from planner.redaction import redacted_url
 from planner.reports import formats
-from planner.reports.batch_words import choice_line
 from planner.reports.labels import configuration, rental
 from planner.reports.report import Report
+from planner.reports.sections.batch_size import choice_line
 from planner.study.reading import read_study
 from planner.study.sources import REQUIREMENTS, sources_of
 from planner.study.storage import default_storage_url, sqlite_file, sqlite_url

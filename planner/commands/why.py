@@ -13,8 +13,7 @@ from planner.exits import Exit
 from planner.given import Output, Pricing
 from planner.plans.plan import repriced
 from planner.plans.why_not import why_not
-from planner.reports import why_to_json
-from planner.reports.why_gpu import why_gpu
+from planner.reports.why_gpu import to_json, why_gpu
 from planner.study.storage import default_storage_url
 from planner.study.store import load_study
 from planner.target import TargetFlags
@@ -30,6 +29,6 @@ def run(name: str, gpu: str, flags: TargetFlags, pricing: Pricing, output: Outpu
     found = why_not(answer, chip.name, prices.considered, partial(repriced, pricer=Pricer(answer.terms)))
     lines = why_gpu(found, answer, chip)
     if output.is_json:
-        sys.stdout.write(why_to_json.render(found, study.name, lines))
+        sys.stdout.write(to_json(found, study.name, lines))
     print("\n".join(lines), file=sys.stderr if output.is_json else sys.stdout)
     return Exit.NOTHING_FITS if found.plan is None else Exit.PLAN

@@ -14,7 +14,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Protocol
 
-from catalogs.offers import STALE_AFTER
+from catalogs.offers import STALE_AFTER, Offer
 from catalogs.refresh import is_stale
 from planner.estimate.values import Basis
 from planner.plans.plan import Plan
@@ -69,6 +69,12 @@ def sensitivities(
     if is_stale(winner.offer, today):
         found.append(_aged(dearer, winner, today))
     return tuple(found)
+
+
+def price_drift_fraction(offer: Offer, today: date) -> float:
+    """How far a price of that age is taken to have moved, as a share of it."""
+    age = today - offer.as_of
+    return min(DRIFT_MAX_FRACTION, PRICE_MOVE_FRACTION * (age / STALE_AFTER[offer.pricing]))
 
 
 def crossing(is_past: Callable[[float], bool], start: float, end: float) -> float | None:
@@ -152,15 +158,14 @@ def _slower(winner: Plan, rival: Plan | None, reprice: Reprice) -> Sensitivity:
 
 
 def _aged(dearer: Sensitivity, winner: Plan, today: date) -> Sensitivity:
-    age = today - winner.offer.as_of
-    drift = min(DRIFT_MAX_FRACTION, PRICE_MOVE_FRACTION * (age / STALE_AFTER[winner.offer.pricing]))
+    drift = price_drift_fraction(winner.offer, today)
     return Sensitivity(
         change=WhatIf.PRICE_AGE,
         moved_fraction=drift,
         is_flipped=dearer.flip_fraction is not None and dearer.flip_fraction <= drift,
         rival=dearer.rival,
         flip_fraction=dearer.flip_fraction,
-        age_days=age.days,
+        age_days=(today - winner.offer.as_of).days,
     )
 
 

@@ -17,7 +17,7 @@ _NICE_TIMES_S = tuple(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class PixelAxis:
     """A range of values on a range of pixels (which may run downwards)."""
 
     low: float
@@ -40,22 +40,22 @@ class Axis:
         return self.low <= value <= self.high
 
 
-def positive_axis(values: Iterable[float], start_px: float, end_px: float) -> Axis:
+def positive_axis(values: Iterable[float], start_px: float, end_px: float) -> PixelAxis:
     """Around positive values: linear from zero, or logarithmic where they span much."""
     known = list(values)
     low, high = min(known), max(known)
     if high / low > LOG_FROM_RATIO:
-        return Axis(low=low / 1.25, high=high * 1.25, start_px=start_px, end_px=end_px, is_log=True)
-    return Axis(low=0.0, high=high * 1.1, start_px=start_px, end_px=end_px)
+        return PixelAxis(low=low / 1.25, high=high * 1.25, start_px=start_px, end_px=end_px, is_log=True)
+    return PixelAxis(low=0.0, high=high * 1.1, start_px=start_px, end_px=end_px)
 
 
-def log_axis(values: Sequence[float], start_px: float, end_px: float) -> Axis:
+def log_axis(values: Sequence[float], start_px: float, end_px: float) -> PixelAxis:
     """Logarithmic around positive values, with room at the ends."""
     low, high = min(values), max(values)
-    return Axis(low=low / 1.3, high=high * 1.3, start_px=start_px, end_px=end_px, is_log=True)
+    return PixelAxis(low=low / 1.3, high=high * 1.3, start_px=start_px, end_px=end_px, is_log=True)
 
 
-def ticks(axis: Axis, count: int = 5) -> tuple[float, ...]:
+def ticks(axis: PixelAxis, count: int = 5) -> tuple[float, ...]:
     """Round values on the axis, about so many."""
     if axis.is_log:
         return _thinned(_log_ticks(axis), count + 2)
@@ -65,7 +65,7 @@ def ticks(axis: Axis, count: int = 5) -> tuple[float, ...]:
     return tuple(number * step for number in range(first, last + 1))
 
 
-def time_ticks(axis: Axis, count: int = 5) -> tuple[float, ...]:
+def time_ticks(axis: PixelAxis, count: int = 5) -> tuple[float, ...]:
     """Round seconds, minutes, hours or days on the axis."""
     if axis.is_log:
         return _thinned(tuple(one for one in _NICE_TIMES_S if axis.has(one)), count + 2)
@@ -74,7 +74,7 @@ def time_ticks(axis: Axis, count: int = 5) -> tuple[float, ...]:
     return tuple(number * step for number in range(math.floor(axis.high / step + 1e-9) + 1))
 
 
-def _log_ticks(axis: Axis) -> tuple[float, ...]:
+def _log_ticks(axis: PixelAxis) -> tuple[float, ...]:
     powers = range(math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high)) + 1)
     all_ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
     return tuple(one for one in all_ticks if axis.has(one))

@@ -8,14 +8,35 @@ from catalogs.gpus import DeviceKind
 from catalogs.offers import Pricing
 from planner.modes import PARALLELISMS
 from planner.plans.plan import Plan
-from planner.reports import formats
-from planner.target import Target
+from planner.reports import formats, names
 from trials.trial import Failure, Outcome, TrialConfig
 
 
 def rental(plan: Plan) -> str:
     """Instances, their type and the provider."""
     return f"{formats.times(plan.instance_count, plan.offer.instance_type)} from {plan.offer.provider}"
+
+
+def known_by(plan: Plan) -> str:
+    """What a person knows it by: GPUs with their memory, provider and country."""
+    offer = plan.offer
+    where = f"{names.provider(offer.provider)}, {names.place(offer.provider, offer.region)}"
+    kind = "" if offer.pricing is Pricing.ON_DEMAND else f" ({offer.pricing})"
+    return f"{known_devices(plan)} at {where}{kind}"
+
+
+def known_devices(plan: Plan) -> str:
+    """The same without where."""
+    if plan.hardware.gpu.kind is DeviceKind.CPU:
+        return devices(plan)
+    return formats.times(plan.device_count, names.gpu(plan.offer.gpu))
+
+
+def instance(plan: Plan) -> str:
+    """What to order: instances, region, kind of price and price."""
+    price = formats.usd_per_hour(plan.price_usd_per_hour)
+    instances = formats.times(plan.instance_count, plan.offer.instance_type)
+    return f"{instances} ({devices(plan)}), {_region(plan)}, {plan.offer.pricing}, {price}"
 
 
 def place(plan: Plan) -> str:
@@ -31,11 +52,10 @@ def devices(plan: Plan) -> str:
     return formats.times(plan.device_count, plan.offer.gpu)
 
 
-def device_parts(plan: Plan) -> tuple[str, str]:
-    """Number and type, for two columns."""
-    if plan.hardware.gpu.kind is DeviceKind.CPU:
-        return str(plan.offer.vcpus * plan.instance_count), f"vCPU {plan.offer.gpu}"
-    return str(plan.device_count), plan.offer.gpu
+def named(plan: Plan) -> str:
+    """Devices, and the kind of price where it is not on-demand."""
+    kind = plan.offer.pricing.value
+    return devices(plan) if kind == "on-demand" else f"{devices(plan)} {kind}"
 
 
 def offer(plan: Plan) -> str:
@@ -48,20 +68,9 @@ def offer(plan: Plan) -> str:
     return ", ".join(one for one in parts if one)
 
 
-def with_waiting(plan: Plan, target: Target) -> tuple[str, ...]:
-    """The sum that plans are ranked by where an hour of waiting has a value: one cell, or none."""
-    return (formats.usd(plan.weighed_usd.expected),) if target.hour_value_usd else ()
-
-
-def waiting(plan: Plan, target: Target) -> tuple[str, ...]:
-    """What comes to the cost in it."""
-    added_usd = plan.weighed_usd.expected - plan.cost_usd.expected
-    return (formats.usd(added_usd),) if target.hour_value_usd else ()
-
-
 def basis(plan: Plan) -> str:
-    """What the speed rests on, and whether the host decides it."""
-    return f"{plan.basis.value}, host-bound" if plan.is_host_bound else plan.basis.value
+    """What the speed rests on, and whether the host decides it by launching kernels too slowly."""
+    return f"{plan.basis.value}, launch-bound" if plan.is_host_bound else plan.basis.value
 
 
 def _region(plan: Plan) -> str:

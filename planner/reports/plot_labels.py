@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LABELS_MAX = 6
-HEIGHT, CHARACTER_WIDTH = 16.0, 7.7  # of the widest usual font at the style sheet's size
+HEIGHT = 16.0
+CHARACTER_WIDTH, BEST_CHARACTER_WIDTH = 7.7, 8.6  # of the widest usual font at the style sheet's sizes
 GAP, POINT = 14.0, 6.0
 
 
@@ -31,15 +32,15 @@ class Box:
 
 
 def place_labels(
-    points: Sequence[tuple[float, float]], names: Sequence[str], room: Box
+    points: Sequence[tuple[float, float]], widths: Sequence[float], room: Box
 ) -> tuple[Box | None, ...]:
-    """A box for each name near its point, the first names first; None where there is no room."""
+    """A box so wide for each point near it, the first points first; None where there is no room."""
     taken = [Box(left=x - POINT, top=y - POINT, right=x + POINT, bottom=y + POINT) for x, y in points]
     placed: list[Box | None] = []
-    for (x, y), name in zip(points, names, strict=True):
+    for (x, y), width in zip(points, widths, strict=True):
         spot = None
         if sum(one is not None for one in placed) < LABELS_MAX:
-            spots = _spots(x, y, len(name) * CHARACTER_WIDTH)
+            spots = _spots(x, y, width)
             free = (one for one in spots if one.is_inside(room) and not any(map(one.overlaps, taken)))
             spot = next(free, None)
         if spot is not None:

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from planner.estimate.values import Estimate
-from planner.plans.plan import Plan
-from planner.reports import formats, labels, provenance, svg, words
-from planner.reports.axes import Axis, positive_axis
-from planner.reports.batch_series import panels
-from planner.reports.batch_words import BATCH_TITLE, batch_head, batch_lines, batch_rows
-from planner.reports.bound_words import binding_lines
-from planner.reports.cautions import first_warning, next_steps, warnings
-from planner.reports.firmness import sensitivity_lines, time_value
-from planner.reports.guard_words import guard_line
-from planner.reports.plot_batch import memory_plot, throughput_plot
-from planner.reports.plot_cost_time import cost_time_plot
-from planner.reports.plot_losses import loss_plot
-from planner.reports.renting import besides_steps, ways_to_rent
+from planner.reports import formats, svg
+from planner.reports.axes import PixelAxis, positive_axis
+from planner.reports.content import Column, Figure, Headline, Table
+from planner.reports.draw import draw
 from planner.reports.report import Report
-from planner.reports.shown import bill_rows, not_counted, shown_plans
-from planner.reports.why import explanation
-from trials.trial import Measurement
+from planner.reports.sections import sections_of
 
-PLANS_SHOWN = 20
 BAR_WIDTH, BAR_HEIGHT = 220, 16
 CELL_WIDTH = 120
 
 
 def render(report: Report) -> str:
     """The whole page."""
-    answer = report.recommendation
-    plans = shown_plans(answer, PLANS_SHOWN)
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -42,47 +29,31 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.tests["block"] = lambda block, name: type(block).__name__ == name
+    environment.filters["unbroken"] = formats.unbroken
+    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    head, *sections = sections_of(report)
+    title = next(one.text for one in head.blocks if isinstance(one, Headline))
     return environment.get_template("page.html.j2").render(
         report=report,
-        answer=answer,
-        plans=plans,
-        cost_time=cost_time_plot(answer) if plans else None,
-        cost_cells=_cost_cells(plans),
-        panels=panels(report),
-        guard_line=guard_line,
-        loss_plot=loss_plot,
-        throughput_plot=throughput_plot,
-        memory_plot=memory_plot,
-        interval_bar=interval_bar,
-        bill=bill_rows,
-        not_counted=not_counted,
-        besides_steps=besides_steps,
-        is_measurement=lambda one: isinstance(one, Measurement),
-        binding_lines=tuple(formats.unbroken(one) for one in binding_lines(report)),
-        batch_title=BATCH_TITLE,
-        batch_head=batch_head(report),
-        batch_rows=batch_rows(report),
-        batch_lines=tuple(formats.unbroken(one) for one in batch_lines(report)),
-        explanation=formats.unbroken(explanation(answer)),
-        ways_to_rent=formats.unbroken(ways_to_rent(answer)),
-        next_steps=tuple(formats.unbroken(one) for one in next_steps(report)),
-        time_value=formats.unbroken(time_value(answer)),
-        sensitivity=tuple((one.is_flipped, formats.unbroken(one.text)) for one in sensitivity_lines(answer)),
-        first_warning=formats.unbroken(first_warning(report)),
-        warnings=tuple(formats.unbroken(one) for one in warnings(report)),
+        title=title,
+        head=head,
+        sections=sections,
+        draw=draw,
+        figure_bar=figure_bar,
+        column_groups=column_groups,
+        interval_cell=interval_cell,
         formats=formats,
-        labels=labels,
-        provenance=provenance,
-        words=words,
     )
 
 
-def interval_bar(estimate: Estimate, limit: float | None, name: str) -> Markup:
+def figure_bar(figure: Figure) -> Markup:
     """Low to high on a scale from zero, the middle marked, and the limit where it is near."""
+    estimate, limit = figure.interval, figure.limit
     end = estimate.high * 1.15
     if limit is not None and limit <= estimate.high * 2.5:
         end = max(end, limit * 1.08)
-    axis = Axis(low=0.0, high=end, start_px=1, end_px=BAR_WIDTH - 1)
+    axis = PixelAxis(low=0.0, high=end, start_px=1, end_px=BAR_WIDTH - 1)
     middle = BAR_HEIGHT / 2
     left, right = axis.px(estimate.low), axis.px(estimate.high)
     parts = [
@@ -95,25 +66,55 @@ def interval_bar(estimate: Estimate, limit: float | None, name: str) -> Markup:
     if limit is not None and axis.has(limit):
         parts.append(svg.line(axis.px(limit), 1, axis.px(limit), BAR_HEIGHT - 1, "limit"))
     return svg.element(
-        "svg", *parts, viewBox=f"0 0 {BAR_WIDTH} {BAR_HEIGHT}", class_="interval", role="img", aria_label=name
+        "svg",
+        *parts,
+        viewBox=f"0 0 {BAR_WIDTH} {BAR_HEIGHT}",
+        class_="interval",
+        role="img",
+        aria_label=f"{figure.name}: {figure.note}",
     )
 
 
-def _cost_cells(plans: tuple[Plan, ...]) -> dict[int, Markup]:
-    """By rank: the interval of the cost on an axis that all rows share."""
-    if not plans:
-        return {}
-    edges = [edge for one in plans for edge in (one.cost_usd.low, one.cost_usd.high)]
-    axis = positive_axis(edges, 4, CELL_WIDTH - 4)
-    middle = BAR_HEIGHT / 2
-    return {
-        one.rank: svg.element(
-            "svg",
-            svg.line(axis.px(one.cost_usd.low), middle, axis.px(one.cost_usd.high), middle, "extent-line"),
-            svg.circle(axis.px(one.cost_usd.expected), middle, 4, f"plan-dot {one.basis}", one.basis.value),
-            viewBox=f"0 0 {CELL_WIDTH} {BAR_HEIGHT}",
-            class_="cell-interval",
-            aria_hidden="true",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnGroup:
+    """A column of the page: a column of the table, and those that stand under it in small type."""
+
+    index: int
+    column: Column
+    under: tuple[int, ...]
+    axis: PixelAxis | None  # that its intervals share
+
+
+def column_groups(table: Table) -> tuple[ColumnGroup, ...]:
+    """Columns as a page has them."""
+    starts = [index for index, one in enumerate(table.columns) if not one.is_under]
+    ends = [*starts[1:], len(table.columns)]
+    return tuple(
+        ColumnGroup(
+            index=start,
+            column=table.columns[start],
+            under=tuple(range(start + 1, end)),
+            axis=_axis(table, start),
         )
-        for one in plans
-    }
+        for start, end in zip(starts, ends, strict=True)
+    )
+
+
+def _axis(table: Table, index: int) -> PixelAxis | None:
+    intervals = [row.cells[index].interval for row in table.rows]
+    edges = [edge for one in intervals if one is not None for edge in (one.low, one.high)]
+    return positive_axis(edges, 4, CELL_WIDTH - 4) if edges else None
+
+
+def interval_cell(interval: Estimate, axis: PixelAxis) -> Markup:
+    """An interval on the axis that its column shares."""
+    middle = BAR_HEIGHT / 2
+    basis = interval.basis
+    return svg.element(
+        "svg",
+        svg.line(axis.px(interval.low), middle, axis.px(interval.high), middle, "extent-line"),
+        svg.circle(axis.px(interval.expected), middle, 4, f"plan-dot {basis}", basis.value),
+        viewBox=f"0 0 {CELL_WIDTH} {BAR_HEIGHT}",
+        class_="cell-interval",
+        aria_hidden="true",
+    )

@@ -3,121 +3,92 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
-from planner.plans.plan import Plan
-from planner.reports import formats, labels, provenance, words
-from planner.reports.batch_words import BATCH_TITLE, batch_head, batch_lines, batch_rows
-from planner.reports.bound_words import binding_lines
-from planner.reports.cautions import first_warning, next_steps, warnings
-from planner.reports.firmness import sensitivity_lines, time_value
-from planner.reports.guard_words import guard_lines
-from planner.reports.renting import ways_to_rent
+from planner.reports.content import (
+    Block,
+    Cards,
+    Caution,
+    Fields,
+    Headline,
+    Items,
+    Paragraph,
+    Plots,
+    Row,
+    Section,
+    Table,
+)
 from planner.reports.report import Report
-from planner.reports.shown import bill_rows, not_counted, shown_plans, trial_cells
-from planner.reports.why import explanation
+from planner.reports.sections import sections_of
 
-PLANS_SHOWN = 12
 _SPECIAL = re.compile(
     r"[\\`*_{}\[\]<>|#&~]|\$(?!\d)"
 )  # before a digit $ is an amount, else it opens a formula
 
 
 def render(report: Report) -> str:
-    """The same content as the other outputs, in GitHub's dialect."""
-    answer = report.recommendation
-    best = answer.winner
-    sections = [
-        f"> **Note:** {_text(first_warning(report))}" if first_warning(report) else "",
-        f"# {_text(words.headline(answer))}",
-        _text(labels.place(best)) if best else "",
-        "\n>\n".join(f"> **Note:** {_text(one)}" for one in warnings(report)),
-        _table(("", ""), [(_text(name), _text(value)) for name, value in words.facts(report, best)])
-        if best
-        else "",
-        f"## {'Why this one' if best else 'What would have to give'}",
-        _text(explanation(answer)),
-        _text(ways_to_rent(answer)),
-        _text(time_value(answer)),
-        *_firmness(report),
-        *_batch(report),
-        *(("## What the step is bound by", _text(" ".join(binding_lines(report)))) if report.binding else ()),
-        *(("## Does it train as fp32 does", _text(" ".join(guard_lines(report)))) if report.guards else ()),
-        *(_plans(report) if answer.plans else ()),
-        *(_breakdown(best) if best else ()),
-        *(_trials(report) if report.trials else ()),
-        *(_exclusions(report) if report.exclusions else ()),
-        "## Where the numbers come from",
-        "\n".join(
-            f"- {_text(one)}" for one in (*provenance.sweep_lines(report), *provenance.small_print(report))
-        ),
-    ]
-    return "\n\n".join(one for one in sections if one) + "\n"
+    """The same content as the other forms, in GitHub's dialect."""
+    parts = (part for section in sections_of(report) for part in _section(section))
+    return "\n\n".join(parts) + "\n"
 
 
-def _firmness(report: Report) -> tuple[str, ...]:
-    lines = sensitivity_lines(report.recommendation)
-    asked = "\n".join(f"- {'**yes**' if one.is_flipped else 'no'}: {_text(one.text)}" for one in lines)
-    steps = "\n".join(f"- {_text(one)}" for one in next_steps(report))
-    return (
-        *(("## Would another plan win?", asked) if lines else ()),
-        *(("## What would settle it", steps) if steps else ()),
-    )
+def _section(section: Section) -> Iterator[str]:
+    blocks = [one for one in section.blocks if not isinstance(one, Plots)]
+    if blocks and section.title:
+        yield f"## {_text(section.title)}"
+    for kind, group in groupby(blocks, key=type):
+        texts = [_block(one) for one in group]
+        yield ("\n>\n" if kind is Caution else "\n\n").join(texts)
 
 
-def _batch(report: Report) -> tuple[str, ...]:
-    if not batch_lines(report):
-        return ()
-    rows = [tuple(_text(cell) for cell in row) for row in batch_rows(report)]
-    return (f"## {BATCH_TITLE}", _table(batch_head(report), rows), _text(" ".join(batch_lines(report))))
+def _block(block: Block) -> str:
+    match block:
+        case Headline():
+            return f"# {_text(block.text)}" + (f"\n\n{_text(block.lede)}" if block.lede else "")
+        case Caution():
+            return f"> **Note:** {_text(block.text)}"
+        case Paragraph():
+            return _text(block.text)
+        case Cards():
+            return _cards(block)
+        case Fields():
+            return _table(("", ""), [(_text(one.name), _text(one.text)) for one in block.rows])
+        case Items():
+            marks = {None: "", True: "**yes**: ", False: "no: "}
+            return "\n".join(f"- {marks[one.is_yes]}{_text(one.text)}" for one in block.rows)
+        case Table():
+            total = [_cells(block.total, "**")] if block.total else []
+            head = [_text(one.name) for one in block.columns]
+            return _table(head, [*(_cells(one) for one in block.rows), *total])
+        case Plots():
+            return ""
 
 
-def _plans(report: Report) -> tuple[str, ...]:
-    answer = report.recommendation
-    waiting = ("With waiting",) if answer.target.hour_value_usd else ()
-    level = formats.percent(answer.confidence)
-    head = ("#", "Devices", "Offer", "Time", "Cost", level, *waiting, "Speed is", "Limits")
+def _cards(block: Cards) -> str:
+    head = ("", *(_text(one.title) for one in block.cards))
+    figures = [one.name for one in block.cards[0].figures]
     rows = [
-        (
-            str(plan.rank),
-            labels.devices(plan),
-            f"{plan.offer.instance_type}, {labels.offer(plan)}",
-            formats.duration(plan.duration_s.expected),
-            formats.usd(plan.cost_usd.expected),
-            formats.span(plan.cost_usd, formats.usd),
-            *labels.with_waiting(plan, answer.target),
-            labels.basis(plan),
-            f"{labels.fit(plan)}{', tie' if plan.is_tied_with_best else ''}",
-        )
-        for plan in shown_plans(answer, PLANS_SHOWN)
-    ]
-    return ("## Plans", _table(head, [tuple(_text(cell) for cell in row) for row in rows]))
-
-
-def _breakdown(plan: Plan) -> tuple[str, ...]:
-    rows, total = bill_rows(plan)
-    cells = [(_text(one.name), one.amount, one.interval, _text(one.formula)) for one in rows]
-    return (
-        "## What the cost is made of",
-        _table(
-            ("Term", "Expected", "Interval", "How"),
-            [*cells, ("**total**", f"**{total.amount}**", total.interval, "")],
+        ("rent", *(f"**{_text(one.name)}**<br>{_text(one.place)}" for one in block.cards)),
+        *(
+            (
+                name,
+                *(
+                    f"{_text(one.figures[index].text)} ({_text(one.figures[index].note)})"
+                    for one in block.cards
+                ),
+            )
+            for index, name in enumerate(figures)
         ),
-        _text(not_counted(plan)),
-    )
+        ("basis", *(_text(one.basis_text) for one in block.cards)),
+        ("main risk", *(_text(one.risk) for one in block.cards)),
+    ]
+    return _table(head, rows)
 
 
-def _trials(report: Report) -> tuple[str, ...]:
-    head = ("#", "Device", "Batch", "Technique", "Throughput", "Peak memory", "Outcome")
-    rows = [tuple(_text(cell) for cell in trial_cells(report, one)) for one in report.trials]
-    return ("## Trials", _table(head, rows))
-
-
-def _exclusions(report: Report) -> tuple[str, ...]:
-    return (
-        "## Not tried",
-        "\n".join(f"- {_text(one.knob)}: {_text(one.reason)}" for one in report.exclusions),
-    )
+def _cells(row: Row, mark: str = "") -> list[str]:
+    texts = [_text(one.text) for one in row.cells]
+    return [f"{mark}{one}{mark}" if one else "" for one in texts]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,229 +1,177 @@
-"""The report in a terminal: reads well in 100 columns and without colour."""
+"""The report in a terminal: tables fit its width by leaving columns out; a pipe gets every column, uncut."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from io import StringIO
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from planner.plans.plan import Plan
-from planner.reports import formats, labels, provenance, words
-from planner.reports.batch_words import BATCH_TITLE, batch_head, batch_lines, batch_rows
-from planner.reports.bound_words import binding_lines
-from planner.reports.cautions import first_warning, next_steps, warnings
-from planner.reports.firmness import sensitivity_lines, time_value
-from planner.reports.guard_words import guard_lines
-from planner.reports.renting import ways_to_rent
+from planner.reports.content import (
+    Block,
+    Cards,
+    Caution,
+    Column,
+    Fields,
+    Headline,
+    Items,
+    Paragraph,
+    Plots,
+    Row,
+    Section,
+    Table,
+)
 from planner.reports.report import Report
-from planner.reports.shown import bill_rows, not_counted, shown_plans, trial_cells
-from planner.reports.why import explanation
+from planner.reports.sections import sections_of
 
-PLANS_SHOWN = 8
-TRIALS_SHOWN = 12
-TIE = "\N{ALMOST EQUAL TO}"
-EXCLUSIONS_SHOWN = 12
+TEXT_WIDTH = 100  # longer lines are hard to read
+_UNLIMITED = 10_000
+_GAP = 2  # spaces between columns
+_WORD_MAX = 16  # a longer word is broken where a column is narrow
 
 
-def render(report: Report, width: int = 100, *, is_coloured: bool = False) -> str:
+def render(report: Report, width: int | None = None, *, is_coloured: bool = False) -> str:
     """The answer first, what it rests on after it.
 
     Args:
         report: what is shown.
-        width: of the terminal, in columns; below 80 tables are cut.
+        width: of the terminal, in columns; None in a pipe or a file, where tables are as wide as they are.
         is_coloured: with the terminal's escape codes; nothing is said by colour alone.
     """
     console = Console(
-        width=width, file=StringIO(), highlight=False, force_terminal=is_coloured, no_color=not is_coloured
-    )
+        width=width or _UNLIMITED, file=StringIO(), highlight=False, force_terminal=is_coloured,
+        no_color=not is_coloured,
+    )  # fmt: skip
     with console.capture() as capture:
-        _print(report, console)
+        console.print()
+        for section in sections_of(report):
+            _print_section(section, console)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
-def _print(report: Report, console: Console) -> None:
-    answer = report.recommendation
-    console.print()
-    _print_warning(first_warning(report), console)
-    console.print(Text(words.headline(answer), style="bold"))
-    if answer.winner is not None:
-        console.print(Text(labels.place(answer.winner)))
-    console.print()
-    for warning in warnings(report):
-        _print_warning(warning, console)
-    if answer.winner is not None:
-        _print_answer(report, answer.winner, console)
-    for text in (explanation(answer), ways_to_rent(answer), time_value(answer)):
-        _print_paragraph(text, console)
-    _print_firmness(report, console)
-    _print_batch(report, console)
-    _print_paragraph(" ".join(binding_lines(report)), console)
-    _print_paragraph(" ".join(guard_lines(report)), console)
-    if answer.plans:
-        console.print(_plan_table(report))
-        console.print(Text(_plans_note(report), style="dim"))
-        console.print()
-    if answer.best is not None:
-        _print_bill(report, answer.best, console)
-    if report.trials:
-        console.print(_trial_table(report))
-        _print_more(len(report.trials) - TRIALS_SHOWN, "trials", console)
-    _print_rest(report, console)
-
-
-def _print_warning(warning: str, console: Console) -> None:
-    if warning:
-        console.print(_hanging(Text("!", style="bold yellow"), Text(warning)))
-        console.print()
-
-
-def _print_answer(report: Report, plan: Plan, console: Console) -> None:
-    facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
-    for name, text in words.facts(report, plan):
-        facts.add_row(Text(name), Text(text))
-    console.print(facts)
-    console.print()
-
-
-def _print_paragraph(text: str, console: Console) -> None:
-    if text:
-        console.print(Text(text))
-        console.print()
-
-
-def _print_firmness(report: Report, console: Console) -> None:
-    lines = sensitivity_lines(report.recommendation)
-    if lines:
-        console.print(Text("Would another plan win? (! yes)", style="bold"))
-        for one in lines:
-            mark = Text("!", style="bold yellow") if one.is_flipped else Text("-", style="dim")
-            console.print(_hanging(mark, Text(one.text)))
-        console.print()
-    if next_steps(report):
-        console.print(Text("What would settle it", style="bold"))
-        for text in next_steps(report):
-            console.print(_hanging(Text("-", style="dim"), Text(text)))
-        console.print()
-
-
-def _print_batch(report: Report, console: Console) -> None:
-    if not batch_lines(report):
+def _print_section(section: Section, console: Console) -> None:
+    blocks = [one for one in section.blocks if not isinstance(one, Plots)]
+    if not blocks:
         return
-    table = _table(BATCH_TITLE)
-    for name in batch_head(report):
-        is_wrapped = name == "devices"
-        table.add_column(name, no_wrap=not is_wrapped, overflow="fold" if is_wrapped else "ellipsis")
-    for row in batch_rows(report):
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
-    console.print()
-    _print_paragraph(" ".join(batch_lines(report)), console)
+    if section.title:
+        console.print(Text(section.title, style="bold"))
+    for block in blocks:
+        _print_block(block, console)
+        if not (isinstance(block, Paragraph) and block.is_note and block is not blocks[-1]):
+            console.print()
 
 
-def _plan_table(report: Report) -> Table:
-    answer = report.recommendation
-    plans = shown_plans(answer, PLANS_SHOWN)
-    has_limits = not all(one.is_within_limits for one in plans)
-    table = _table(f"{words.best_of_each(answer)} of each device type and count")
-    table.add_column("rank", justify="right", no_wrap=True)
-    table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("device", min_width=12, overflow="fold")
-    table.add_column("offer", min_width=13, overflow="fold")
-    table.add_column("time", justify="right", no_wrap=True)
-    table.add_column("cost", justify="right", no_wrap=True)
-    table.add_column(formats.percent(answer.confidence), no_wrap=True)
-    table.add_column("speed is", min_width=9, no_wrap=not has_limits)
-    if has_limits:
-        table.add_column("limits", min_width=8)  # "over deadline" in two lines
-    for plan in plans:
-        is_best = answer.best is not None and plan.rank == answer.best.rank
-        cells = (
-            f"{TIE} {plan.rank}" if plan.is_tied_with_best else str(plan.rank),
-            *labels.device_parts(plan),
-            labels.offer(plan),
-            formats.duration(plan.duration_s.expected),
-            "\n+ ".join((formats.usd(plan.cost_usd.expected), *labels.waiting(plan, answer.target))),
-            formats.span(plan.cost_usd, formats.usd),
-            labels.basis(plan),
-            *((labels.fit(plan),) if has_limits else ()),
-        )
-        table.add_row(*(Text(one) for one in cells), style="bold" if is_best else "")
-    return table
+def _print_block(block: Block, console: Console) -> None:
+    if isinstance(block, Table):
+        _print_table(block, console)
+    for text in _prose(block):
+        console.print(text, width=min(console.width, TEXT_WIDTH))
 
 
-def _plans_note(report: Report) -> str:
-    answer = report.recommendation
-    hour_usd = answer.target.hour_value_usd
-    waiting = f" Below it the waiting, at {formats.usd_limit(hour_usd)} an hour." if hour_usd else ""
-    is_tied = any(one.is_tied_with_best for one in shown_plans(answer, PLANS_SHOWN))
-    return (
-        f"{formats.counted(len(answer.plans), 'plan')} in all. Cost is all that the run "
-        f"will cost; limits are held against the high ends.{waiting}"
-        + (f" {TIE} cannot be told apart from the best plan in cost." if is_tied else "")
+def _prose(block: Block) -> Iterator[RenderableType]:
+    """A block's texts, which are wrapped where lines would be hard to read."""
+    match block:
+        case Headline():
+            yield Text(block.text, style="bold")
+            if block.lede:
+                yield Text(block.lede)
+        case Caution():
+            yield _hanging("!", block.text, "bold yellow")
+        case Paragraph():
+            yield Text(block.text, style="dim" if block.is_note else "")
+        case Cards():
+            yield from _cards(block)
+        case Fields():
+            yield _pairs([(one.name, one.text) for one in block.rows])
+        case Items():
+            marks = {None: "-", True: "! yes:", False: "- no:"}
+            for one in block.rows:
+                yield _hanging(marks[one.is_yes], one.text, "bold yellow" if one.is_yes else "dim")
+        case Table() | Plots():
+            pass
+
+
+def _cards(block: Cards) -> Iterator[RenderableType]:
+    for card in block.cards:
+        if card is not block.cards[0]:
+            yield ""
+        yield Text(f"{card.title}: {card.name}", style="bold")
+        figures = [(one.name, f"{one.text} ({one.note})") for one in card.figures]
+        yield _pairs([("rent", card.place), *figures, ("basis", card.basis_text), ("main risk", card.risk)])
+
+
+def _print_table(table: Table, console: Console) -> None:
+    is_short = console.width < _UNLIMITED and table.short_count is not None
+    rows = table.rows
+    if is_short:
+        rows = rows[-(table.short_count or 0) :] if table.is_latest_last else rows[: table.short_count]
+        rows = (*rows, *(one for one in table.rows if one.is_best and one not in rows))
+    every = [*rows, *([table.total] if table.total else [])]
+    shown = _fitting(table.columns, every, console.width)
+    grid = RichTable(
+        box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False, header_style="dim"
     )
+    is_tight = _narrowest(table.columns, every, shown) > console.width
+    for index in shown:
+        column = table.columns[index]
+        is_wrapped = is_tight or bool(column.wrap_to)
+        grid.add_column(
+            column.name,
+            justify="right" if column.is_number else "left",
+            no_wrap=not is_wrapped,
+            overflow="fold" if is_wrapped else "ellipsis",
+            min_width=None if is_tight else _least_width(column, every, index),
+        )
+    for row in every:
+        style = "bold" if row.is_best or row is table.total else ""
+        grid.add_row(*(Text(row.cells[index].text) for index in shown), style=style)
+    console.print(grid)
+    left_out = len(table.rows) - len(rows)
+    if left_out > 0:
+        console.print(Text(f"{left_out} more in report.html and report.json", style="dim"))
 
 
-def _print_bill(report: Report, plan: Plan, console: Console) -> None:
-    table = _table("What the cost is made of")
-    table.add_column("term", no_wrap=True)
-    table.add_column("expected", justify="right", no_wrap=True)
-    table.add_column(formats.percent(report.recommendation.confidence), no_wrap=True)
-    table.add_column("how", overflow="fold")
-    rows, total = bill_rows(plan)
-    for row in (*rows, total):
-        cells = (Text(one) for one in (row.name, row.amount, row.interval, row.formula))
-        table.add_row(*cells, style="bold" if row is total else "")
-    console.print(table)
-    if not_counted(plan):
-        console.print(Text(not_counted(plan), style="dim"))
-    console.print()
+def _fitting(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+    """Columns that fit beside each other: those that matter least are left out, one after the other."""
+    shown = list(range(len(columns)))
+    while _narrowest(columns, rows, shown) > width:
+        least = max(shown, key=lambda index: columns[index].drop)
+        if not columns[least].drop:
+            break
+        shown.remove(least)
+    return shown
 
 
-def _trial_table(report: Report) -> Table:
-    table = _table(f"Trials ({len(report.trials)} in all, the latest last)")
-    table.add_column("#", justify="right")
-    table.add_column("device", no_wrap=True)
-    table.add_column("batch", no_wrap=True)
-    table.add_column("technique")
-    table.add_column("throughput", justify="right", no_wrap=True)
-    table.add_column("peak memory", justify="right", no_wrap=True)
-    table.add_column("outcome", overflow="fold")
-    for record in report.trials[-TRIALS_SHOWN:]:
-        table.add_row(*(Text(cell) for cell in trial_cells(report, record)))
-    return table
+def _narrowest(columns: Sequence[Column], rows: Sequence[Row], shown: Sequence[int]) -> int:
+    """The least width that these columns need, their gaps counted."""
+    return sum(_least_width(columns[index], rows, index) for index in shown) + _GAP * (len(shown) - 1)
 
 
-def _print_rest(report: Report, console: Console) -> None:
-    if report.exclusions:
-        console.print(Text("Not tried", style="bold"))
-        for one in report.exclusions[:EXCLUSIONS_SHOWN]:
-            console.print(_hanging(Text("-"), Text(f"{one.knob}: {one.reason}")))
-        _print_more(len(report.exclusions) - EXCLUSIONS_SHOWN, "knobs", console)
-        console.print()
-    for line in (*provenance.sweep_lines(report), *provenance.small_print(report)):
-        console.print(Text(line, style="dim"))
+def _least_width(column: Column, rows: Sequence[Row], index: int) -> int:
+    """In one line, or, where a column may be wrapped, without breaking words that are not very long."""
+    cells = [one.cells[index].text for one in rows]
+    full = max(len(column.name), *map(len, cells))
+    if not column.wrap_to:
+        return full
+    longest_word = max(len(word) for text in (column.name, *cells) for word in text.split() or [""])
+    return min(full, max(column.wrap_to, min(longest_word, _WORD_MAX)))
 
 
-def _print_more(count: int, what: str, console: Console) -> None:
-    if count > 0:
-        console.print(Text(f"{count} more {what} in report.html and report.json", style="dim"))
-        console.print()
+def _pairs(rows: Sequence[tuple[str, str]]) -> RichTable:
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in rows:
+        grid.add_row(Text(name), Text(text))
+    return grid
 
 
-def _table(title: str) -> Table:
-    return Table(
-        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False,
-        show_edge=False, padding=(0, 1), header_style="dim",
-    )  # fmt: skip
-
-
-def _hanging(*cells: Text) -> Table:
-    grid = Table.grid(padding=(0, 1))
-    for _ in cells:
-        grid.add_column()
-    grid.add_row(*cells)
+def _hanging(mark: str, text: str, style: str) -> RichTable:
+    grid = RichTable.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    grid.add_row(Text(mark, style=style), Text(text))
     return grid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from planner.__main__ import run
 from planner.exits import Exit
 from planner.study.storage import default_storage_url
 from tests.builders import make_config, make_measurement, make_target, make_telemetry, make_workload
+from tests.planner.reports.documents import validated
 from tests.stored import store_study
 from trials.model_file.source import hash_workload
 from trials.trial import Measurement
@@ -55,7 +55,7 @@ def stored(*outcomes: Measurement, name: str = "gpt") -> None:
 def winner(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
     """The best plan of `planner report gpt`, with its bill by name of the term."""
     assert run(["report", "gpt", "--json", "--catalog", "prices.csv", *flags]) == Exit.PLAN
-    plan: dict[str, Any] = json.loads(capsys.readouterr().out)["winner"]
+    plan: dict[str, Any] = validated(capsys.readouterr().out, "report")["winner"]
     return plan
 
 

@@ -24,6 +24,11 @@ class SpotRun:
     break_even_rate_per_s: float | None = None  # up to which it is cheaper than the cheapest on-demand plan
 
     @property
+    def interruptions_per_s(self) -> float | None:
+        """Of all instances together while they are held; None where nobody knows."""
+        return self.job.interruptions_per_s if self.is_rate_known else None
+
+    @property
     def is_rate_known(self) -> bool:
         """Whether the cost has interruptions in it."""
         return self.interruption_count is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from tests.builders import (
     make_noise,
     make_target,
 )
+from tests.planner.reports.documents import validated
 from tests.stored import store_study
 from trials.extras import GradientNoise
 from trials.model_file.source import hash_workload
@@ -262,7 +262,7 @@ def test_a_run_by_a_fifth_slower_and_a_dearer_price(desk: Desk, capsys: pytest.C
     capsys.readouterr()
     assert desk.verify(0.9, is_json=True) is Exit.OFF_PLAN
     said = capsys.readouterr()
-    verdict = json.loads(said.out)
+    verdict = validated(said.out, "verify")
     assert (verdict["finding"], verdict["is_dearer"]) == ("slower than stated", True)
     assert verdict["bill_usd"]["expected"] == pytest.approx(
         0.01 + (300 + 10_000 * step_s) / 3600 * 0.9, abs=0.001

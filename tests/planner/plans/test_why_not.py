@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -30,6 +29,7 @@ from tests.builders import (
     make_workload,
 )
 from tests.planner.plans.test_recommend import A100, GPUS, L4, _single, ask, one_config, speeds
+from tests.planner.reports.documents import validated
 from tests.stored import store_study
 from trials.trial import TrialConfig
 
@@ -181,7 +181,7 @@ def test_the_command_says_why_with_an_exit_code(
     assert "Price: it wins at" in capsys.readouterr().out
     assert why("a100 sxm4 80gb", "--json") == Exit.PLAN
     told = capsys.readouterr()
-    document = json.loads(told.out)
+    document = validated(told.out, "why")
     assert (document["device"], document["is_winner"], document["schema_version"]) == (A100.name, False, 1)
     assert document["plan"]["offer"]["device"] == A100.name
     assert document["wins_at_price_usd_per_hour"] < document["plan"]["price_usd_per_hour"]

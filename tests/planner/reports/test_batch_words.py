@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-import json
 
 import pytest
 
-from planner.reports import to_html, to_json, to_markdown, to_terminal
+from planner.reports import to_html, to_markdown, to_terminal
 from planner.reports.report import Report
 from tests.planner.plans.batch_sizes import chosen
+from tests.planner.reports.documents import document_of
 from tests.planner.reports.studies import make_report
 
 
@@ -31,19 +31,19 @@ def test_the_scale_the_choice_and_its_learning_rate_are_said(output) -> None:
     # (1 + 64 / 32) / (1 + 64 / 64), and its square root
     assert "Multiply SGD's learning rate by 1.5" in text
     assert "Adam's by 1.2\N{EN DASH}1.5" in text
-    assert "The scale grows as the loss falls" in text
+    assert "The noise scale grows as the loss falls" in text
     assert "`planner sweep --from-checkpoint FILE`" in text.replace("\\", "")
 
 
 def test_a_terminal_of_a_hundred_columns_has_a_row_for_each_size() -> None:
-    lines = to_terminal.render(report_of(64.0)).splitlines()
+    lines = to_terminal.render(report_of(64.0), 100).splitlines()
     assert max(map(len, lines)) <= 100
     assert any(line.startswith("64 chosen ") for line in lines)
     assert any(line.startswith("32 yours ") for line in lines)
 
 
 def test_machines_get_the_same_in_numbers() -> None:
-    found = json.loads(to_json.render(report_of(64.0, "/runs/step-100.pt")))
+    found = document_of(report_of(64.0, "/runs/step-100.pt"))
     batch = found["batch_choice"]
     assert (batch["reference"], batch["chosen"], batch["from_checkpoint"]) == (32, 64, "/runs/step-100.pt")
     assert batch["noise_scale_samples"]["expected"] == pytest.approx(64.0)
@@ -54,7 +54,7 @@ def test_machines_get_the_same_in_numbers() -> None:
     assert second["learning_rate_factors_adam"] == pytest.approx([1.5**0.5, 1.5])
     assert found["target"]["global_batch_size"] == 64
     assert second["samples"] == found["target"]["samples"]
-    assert json.loads(to_json.render(make_report()))["batch_choice"] is None
+    assert document_of(make_report())["batch_choice"] is None
 
 
 def test_a_scale_from_a_checkpoint_names_it_and_asks_for_no_other() -> None:

@@ -16,9 +16,9 @@ from planner.errors import PlannerError
 from planner.estimate.time.bottleneck import bottleneck_of
 from planner.plans.numerics_check import guards
 from planner.plans.space import Exclusion
-from planner.reports import to_html, to_json, to_markdown, to_terminal, write_reports
+from planner.reports import to_html, to_markdown, to_terminal, write_reports
+from planner.reports.models import SCHEMA_VERSION
 from planner.reports.report import Curve, CurvePoint, Report
-from planner.reports.to_json import SCHEMA_VERSION
 from tests.builders import (
     GIB,
     FakeEstimator,
@@ -30,6 +30,7 @@ from tests.builders import (
     make_target,
     make_workload,
 )
+from tests.planner.reports.documents import document_of
 from tests.planner.reports.studies import BF16, L4, TRAINS, make_cpu_report, make_report
 from trials.trial import Phases, Purpose
 
@@ -42,7 +43,7 @@ EVERY = pytest.mark.parametrize(
 )
 
 
-def printed(report: Report, width: int = 100) -> str:
+def printed(report: Report, width: int | None = 100) -> str:
     return to_terminal.render(report, width).replace("\N{MULTIPLICATION SIGN}", "x")
 
 
@@ -50,16 +51,38 @@ def printed(report: Report, width: int = 100) -> str:
 
 
 @EVERY
-def test_the_terminal_keeps_to_a_hundred_columns(report: Report) -> None:
-    assert max(len(line) for line in printed(report).splitlines()) <= 100
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_terminal_keeps_to_its_width_and_cuts_nothing(report: Report, width: int) -> None:
+    text = printed(report, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_a_pipe_has_them_all() -> None:
+    head = {width: heads(printed(make_report(), width)) for width in (80, 100, None)}
+    assert head[80] == "rank devices offer time cost basis limits"
+    assert head[100] == "rank devices offer time cost 90% basis limits"
+    assert head[None] == (
+        "rank devices offer instance price time cost 90% basis limits configuration batch memory free"
+    )
+    row = next(line for line in printed(make_report(), None).splitlines() if "n2-standard-8" in line)
+    assert "8 vCPUs (CPU-X86)" in row  # in one line
+    assert "over deadline" in row
+
+
+def heads(text: str) -> str:
+    return " ".join(next(line for line in text.splitlines() if line.startswith("rank")).split())
 
 
 def test_the_terminal_answers_before_it_explains() -> None:
     lines = [line.rstrip() for line in printed(make_report(guards=(TRAINS,))).splitlines() if line.strip()]
-    assert lines[:3] == [
-        "Rent 1 x g2-standard-8 from gcp",
-        "1 x L4-24GB, us-central1, on-demand, $0.720/h",
-        "cost           $3.60 (90%: $3.53 to $3.67); $3.61 with the sweep's $0.01, of a budget of $100",
+    assert lines[:6] == [
+        "Rent 1 x L4 24 GB at Google Cloud, United States",
+        "1 x g2-standard-8 (1 x L4-24GB), us-central1, on-demand, $0.720/h",
+        "Best balance and cheapest: 1 x L4 24 GB at Google Cloud, United States",
+        "rent       1 x g2-standard-8 (1 x L4-24GB), us-central1, on-demand, $0.720/h",
+        "cost       $3.60 (90%: $3.53 to $3.67)",
+        "time       5 h (90%: 4.9 to 5.1 h)",
     ]
 
 
@@ -74,15 +97,17 @@ def test_the_terminal_has_escape_codes_only_when_asked() -> None:
 
 def test_the_terminal_lists_plans_and_trials() -> None:
     text = printed(make_report())
-    assert re.search(r"1 +1 +L4-24GB +gcp +5 h +\$3\.60 +\$3\.53\N{EN DASH}3\.67 +measured +fits", text)
-    assert re.search(r"1 +1 x L4-24GB +8 x 4 +bf16 +65\.5 k tokens/s +6\.0 GiB +measured", text)
-    assert re.search(r"2 +1 x L4-24GB +32 x 1 +fp32 +out of memory: CUDA out of", text)
-    assert "- fsdp2: no repeated blocks were found in this model" in text
+    assert re.search(
+        r"1 +1 x L4-24GB +gcp us-central1 +5 h +\$3\.60 +\$3\.53\N{EN DASH}3\.67 +measured +fits", text
+    )
+    assert re.search(r"1 +1 x L4-24GB +8 x 4 +bf16 +500 ms +.1% +65\.5 k tokens/s +6\.0 GiB +measured", text)
+    assert re.search(r"2 +1 x L4-24GB +32 x 1 +fp32 +out of memory:", text)
+    assert "fsdp2  no repeated blocks were found in this model" in text
 
 
 def test_the_terminal_shows_markup_as_text() -> None:
     report = make_report(exclusions=(Exclusion(knob="[bold]model[/bold]", reason="[red]none[/red]"),))
-    assert "- [bold]model[/bold]: [red]none[/red]" in printed(report)
+    assert "[bold]model[/bold]  [red]none[/red]" in printed(report)
 
 
 # JSON
@@ -90,13 +115,13 @@ def test_the_terminal_shows_markup_as_text() -> None:
 
 @EVERY
 def test_the_json_is_valid_and_has_a_schema_version(report: Report) -> None:
-    document = json.loads(to_json.render(report))
+    document = document_of(report)
     assert document["schema_version"] == SCHEMA_VERSION
-    assert set(document) == set(json.loads(to_json.render(make_report())))
+    assert set(document) == set(document_of(make_report()))
 
 
 def test_the_json_carries_the_winner_in_base_units() -> None:
-    document = json.loads(to_json.render(make_report()))
+    document = document_of(make_report())
     winner = document["winner"]
     assert document["status"] == "plan"
     assert winner["offer"]["instance_type"] == "g2-standard-8"
@@ -116,7 +141,7 @@ def test_the_json_carries_the_winner_in_base_units() -> None:
 
 
 def test_the_json_keeps_raw_step_times_and_failures() -> None:
-    trials = json.loads(to_json.render(make_report()))["trials"]
+    trials = document_of(make_report())["trials"]
     assert trials[1]["measurement"]["series"] == [{"accumulation": 4, "step_times_s": [0.5] * 12}]
     assert trials[1]["cost_usd"] == pytest.approx(0.004)
     assert trials[2]["measurement"] is None
@@ -127,12 +152,12 @@ def test_the_json_keeps_raw_step_times_and_failures() -> None:
 
 
 def test_the_json_says_nothing_fits_and_what_would() -> None:
-    document = json.loads(to_json.render(NOTHING_FITS))
+    document = document_of(NOTHING_FITS)
     assert document["status"] == "nothing fits"
     assert document["winner"] is None
     assert document["nearest"]["rank"] == 1
     assert document["shortfall"]["samples_that_fit"] == 225_856
-    assert json.loads(to_json.render(NO_PLAN))["status"] == "no plan"
+    assert document_of(NO_PLAN)["status"] == "no plan"
 
 
 UNITS = re.compile(r"(_usd|_s|_bytes|_hz|_w|_j|_c|_per_s|_per_hour|_fraction|_ratio|_count|_batch_size)$")
@@ -158,7 +183,7 @@ def numbers(value: Any, key: str = "") -> Iterator[str]:
 
 @EVERY
 def test_every_number_of_the_json_has_its_unit_in_its_key(report: Report) -> None:
-    unnamed = {key for key in numbers(json.loads(to_json.render(report))) if not UNITS.search(key)}
+    unnamed = {key for key in numbers(document_of(report)) if not UNITS.search(key)}
     assert unnamed - COUNTS - {"step_times_s", "losses", "reference_losses", "frontier_ranks"} == set()
 
 
@@ -183,7 +208,7 @@ def test_every_output_says_what_binds_the_step() -> None:
         assert "4 loader workers would give 5 times the speed" in text
         assert "a device 2 times as fast would give 1.1 times the speed" in text
         assert "bound by" not in " ".join(render(make_report()).split())  # nothing was split
-    document = json.loads(to_json.render(report))
+    document = document_of(report)
     assert document["binding"]["bound"] == "input-bound"
     assert document["binding"]["phases"]["data_wait_s"] == 0.4
     assert document["binding"]["loaders"] == {"loader_worker_count": 4, "speed_ratio": pytest.approx(5.0)}
@@ -195,10 +220,13 @@ def test_every_output_says_what_binds_the_step() -> None:
 
 def test_the_markdown_holds_the_answer_and_the_tables() -> None:
     text = to_markdown.render(make_report()).replace("\N{MULTIPLICATION SIGN}", "x")
-    assert text.startswith("# Rent 1 x g2-standard-8 from gcp\n")
-    assert "| 1 | 1 x L4-24GB | g2-standard-8, gcp us-central1 | 5 h | $3.60 |" in text
-    assert "| **total** | **$3.61** | $3.54 to $3.68 |  |" in text
-    assert "| 2 | 1 x L4-24GB | 32 x 1 | fp32 |  |  | out of memory: CUDA out of memory" in text
+    assert text.startswith("# Rent 1 x L4 24 GB at Google Cloud, United States\n")
+    assert "| 1 | 1 x L4-24GB | gcp us-central1 | g2-standard-8 | $0.720/h | 5 h | $3.60 |" in text
+    assert "| **total** | **$3.61** | **$3.54 to $3.68** |  |" in text
+    assert (
+        "| 2 | 1 x L4-24GB | 32 x 1 | fp32 |  |  |  |  | $0.002 | 10 s | out of memory: CUDA out of memory"
+        in text
+    )
 
 
 def test_the_markdown_starts_with_the_missing_gpu() -> None:
@@ -209,9 +237,9 @@ def test_the_markdown_escapes_what_would_be_markup() -> None:
     report = make_report(
         exclusions=(Exclusion(knob="a|b", reason="<img src=x> *not* _this_\nnor that"),),
     )
-    assert "- a\\|b: \\<img src=x\\> \\*not\\* \\_this\\_ nor that" in to_markdown.render(report)
     named = make_report(workload=make_workload(path="/m/~~a~~&lt;$x$.py"))
     assert "Workload /m/\\~\\~a\\~\\~\\&lt;\\$x\\$.py" in to_markdown.render(named)
+    assert "| a\\|b | \\<img src=x\\> \\*not\\* \\_this\\_ nor that" in to_markdown.render(report)
 
 
 # HTML
@@ -265,27 +293,31 @@ def test_the_page_is_well_formed_and_needs_nothing_from_outside(report: Report) 
     ]
 
 
-def test_the_page_answers_with_cost_time_and_how_sure() -> None:
+def test_the_page_answers_with_cards_of_cost_time_basis_and_risk() -> None:
     text = Page(to_html.render(make_report())).text
-    assert "Rent 1 x g2-standard-8 from gcp 1 x L4-24GB, us-central1, on-demand, $0.720/h" in text
-    assert "Cost of the run $3.60" in text
-    assert "90%: $3.53 to $3.67, budget $100" in text
-    assert "Time 5 h" in text
-    assert "90%: 4.9 to 5.1 h, deadline 10 h" in text
-    assert "How sure Measured" in text
-    assert "total $3.61 $3.54 to $3.68 of a budget of $100" in text
+    assert (
+        "Rent 1 x L4 24 GB at Google Cloud, United States 1 x g2-standard-8 (1 x L4-24GB), us-central1, "
+        "on-demand, $0.720/h" in text
+    )
+    assert "Best balance and cheapest 1 x L4 24 GB at Google Cloud, United States" in text
+    assert "Fastest within the budget 1 x A100 80 GB at Google Cloud, United States" in text
+    assert "Cost $3.60 expected 90%: $3.53 to $3.67" in text
+    assert "Time 5 h expected 90%: 4.9 to 5.1 h" in text
+    assert "Speed measured in this configuration on this device type and count" in text
+    assert "Main risk: at the slow end of what was measured it takes 5.1 h and costs $3.67" in text
+    assert "total $3.61 $3.54 to $3.68" in text
 
 
 def test_the_page_says_first_that_no_gpu_was_measured() -> None:
     text = Page(to_html.render(make_cpu_report())).text
-    assert text.index("No GPU was measured") < text.index("Cost of the run")
+    assert text.index("No GPU was measured") < text.index("Main risk")
 
 
 def test_the_page_says_when_nothing_fits_and_what_would() -> None:
     text = Page(to_html.render(NOTHING_FITS)).text
     assert "Nothing fits a budget of $1 and a deadline of 1 h" in text
     assert "raise the budget to $3.69 and extend the deadline to 5.1 h" in text
-    assert "The nearest plan: 1 x g2-standard-8 from gcp" in text
+    assert "The nearest plan is 1 x L4 24 GB at Google Cloud" in text
 
 
 def test_every_image_and_table_of_the_page_can_be_read_without_seeing_it() -> None:
@@ -340,7 +372,7 @@ def test_hostile_text_stays_text_on_the_page() -> None:
     assert len(page.all("script")) == 1
     assert page.all("img") == []
     assert page.text.count("alert(1)") > 5
-    assert HOSTILE in json.loads(to_json.render(report))["workload"]["path"]
+    assert HOSTILE in document_of(report)["workload"]["path"]
 
 
 # Files
@@ -404,6 +436,6 @@ def test_every_output_says_whether_the_arithmetic_trains(loss: float, words: str
     for render in (to_terminal.render, to_markdown.render, to_html.render):
         assert words in " ".join(render(report).replace("\N{NO-BREAK SPACE}", " ").split())
     assert 'aria-labelledby="losses-1-title losses-1-desc"' in to_html.render(report)
-    (guard,) = json.loads(to_json.render(report))["guards"]
+    (guard,) = document_of(report)["guards"]
     assert guard["losses"] == [loss] * 42
     assert guard["rejection"] == (words.partition("; ")[2].removesuffix(".") or None)

@@ -1,29 +1,38 @@
-"""What a table has room for: the rows of plans and the cells of trials."""
+"""What the cost is made of: a row for each term, with its formula and source."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from planner.plans.plan import Plan
-from planner.plans.recommendation import Recommendation
-from planner.reports import formats, labels
-from planner.reports.labels import devices
-from planner.reports.report import Report, TrialRecord
-from trials.trial import Measurement
+from planner.reports import formats
+from planner.reports.content import Cell, Column, Row, Section, Table, texts
+from planner.reports.report import Report
 
 
-def shown_plans(answer: Recommendation, count: int) -> tuple[Plan, ...]:
-    """The cheapest plan of each device type and number, ``count`` in all, the best one always among them."""
-    first: dict[str, Plan] = {}
-    for plan in answer.plans:
-        first.setdefault(devices(plan), plan)
-    if answer.best is not None:
-        first[devices(answer.best)] = answer.best
-    in_order = sorted(first.values(), key=lambda one: one.rank)
-    shown = in_order[:count]
-    if answer.best is not None and answer.best not in shown:
-        shown = [*shown[:-1], answer.best]
-    return tuple(shown)
+def section(report: Report) -> Section:
+    """The bill of the best plan."""
+    answer = report.recommendation
+    if answer.best is None:
+        return Section(title="", blocks=())
+    rows, total = bill_rows(answer.best)
+    table = Table(
+        label="cost breakdown",
+        columns=(
+            Column(name="term"),
+            Column(name="expected", is_number=True),
+            Column(name=formats.percent(answer.confidence)),
+            Column(name="how", wrap_to=24, drop=1),
+        ),
+        rows=tuple(_row(one) for one in rows),
+        total=_row(total),
+    )
+    return Section(title="Cost breakdown", blocks=(table, *texts(not_counted(answer.best), is_note=True)))
+
+
+def _row(one: BillRow) -> Row:
+    cells = (one.name, one.amount, one.interval, one.formula)
+    return Row(cells=tuple(Cell(text=text) for text in cells))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +80,3 @@ def not_counted(plan: Plan) -> str:
     """What the total leaves out; "" where nothing is."""
     left_out = plan.bill.not_counted
     return f"Not counted: {'; '.join(left_out)}." if left_out else ""
-
-
-def trial_cells(report: Report, record: TrialRecord) -> tuple[str, ...]:
-    """A trial's row of a table: number, device, batch, technique, throughput, peak memory, outcome."""
-    outcome = record.outcome
-    throughput, peak = "", ""
-    if isinstance(outcome, Measurement):
-        throughput = formats.rate(outcome.throughput_per_s, report.profile.tokens_per_sample)
-        peak = formats.size(outcome.peak_memory_bytes)
-    return (
-        str(record.number),
-        formats.times(outcome.config.gpu_count, outcome.config.gpu),
-        labels.split(outcome.config),
-        labels.technique(outcome.config),
-        throughput,
-        peak,
-        labels.outcome(outcome),
-    )

@@ -1,16 +1,14 @@
-"""What comes to a plan besides its steps, in words: interruptions, checkpoints, energy, ways to rent."""
+"""What a plan has besides its steps, in words: interruptions, restarts, checkpoints, energy."""
 
 from __future__ import annotations
 
 from planner.cost.bill.energy import JOULES_PER_KWH, Energy
 from planner.cost.bill.priced import SpotRun
 from planner.cost.spot.job import WAIT_FACTOR, WALL_COVERAGE
-from planner.cost.spot.policy import MISS_CAVEAT, Policy, PolicyOutcome
+from planner.cost.spot.policy import MISS_CAVEAT, Policy
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
 from planner.reports import formats
-
-_ANY_DISCOUNT_FRACTION = 0.001  # below it no discount that anyone offers is too small
 
 
 def besides_steps(plan: Plan) -> tuple[tuple[str, str], ...]:
@@ -28,8 +26,8 @@ def unknown_interruptions(plan: Plan) -> str:
     if plan.spot is None or plan.is_cost_known:
         return ""
     text = (
-        "Nobody publishes how often this spot instance is interrupted: its cost is that of a run without "
-        "interruptions"
+        "Nobody publishes how often this spot instance is interrupted: the cost shown is that of a run "
+        "without interruptions"
     )
     rate = plan.spot.break_even_rate_per_s
     if rate:
@@ -47,41 +45,6 @@ def lateness(answer: Recommendation) -> str:
     compared = answer.policies.compared if answer.policies else ()
     late = any(one.policy is Policy.SPOT and one.miss_probability is not None for one in compared)
     return f"Mind that {MISS_CAVEAT}." if shown or late else ""
-
-
-def ways_to_rent(answer: Recommendation) -> str:
-    """The policies that were compared for the best plan, which one suits it and why; "" without any."""
-    choice, best = answer.policies, answer.best
-    if choice is None or best is None:
-        return ""
-    compared = "; ".join(_policy(one) for one in choice.compared)
-    text = (
-        f"Ways to rent {best.offer.instance_type}, by expected rent: {compared}. Of these "
-        f"{choice.chosen.policy} suits this run: {choice.reason}."
-    )
-    pays_from, discount = choice.break_even_discount_fraction, choice.discount_fraction
-    if pays_from is None or discount is None:
-        return text
-    from_where = (
-        "at any discount"
-        if pays_from < _ANY_DISCOUNT_FRACTION
-        else f"from a discount of {formats.percent(pays_from)} on"
-    )
-    return f"{text} Spot alone costs less than on-demand {from_where}; it is {formats.percent(discount)}."
-
-
-def _policy(one: PolicyOutcome) -> str:
-    late = ""
-    if one.miss_probability is not None:
-        late = f", late in {formats.percent(one.miss_probability)} of runs"
-    share = ""
-    if one.policy is Policy.SPOT_WITH_FALLBACK:
-        share = f", {formats.percent(one.on_demand_fraction)} of the hours on demand"
-    return f"{one.policy} {formats.usd(one.cost_usd.expected)} ({_tenths(one)}{share}{late})"
-
-
-def _tenths(one: PolicyOutcome) -> str:
-    return f"10th to 90th percentile {formats.interval(one.cost_usd, formats.usd)}"
 
 
 def _interruptions(plan: Plan, spot: SpotRun) -> str:
@@ -125,7 +88,7 @@ def _checkpoints(plan: Plan) -> str:
     way = "in the background, " if plan.saving.stall_s < plan.saving.durable_s else ""
     rule = " (Daly 2006)" if plan.spot is not None and plan.spot.job.interruptions_per_s else ""
     return (
-        f"every {formats.duration(plan.checkpoint_interval_s)}{rule}, {way}each holds training up for "
+        f"every {formats.duration(plan.checkpoint_interval_s)}{rule}, {way}each pauses training for "
         f"{formats.duration(plan.saving.stall_s)}"
     )
 

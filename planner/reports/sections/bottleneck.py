@@ -1,21 +1,60 @@
-"""Where a measured step goes, what binds it and what faster hardware would not buy, in words."""
+"""Where the time of a measured step goes, what its bottleneck is, and what faster hardware would gain."""
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from planner.estimate.time.bottleneck import FASTER_GPU_FACTOR, Bottleneck, BottleneckKind
 from planner.reports import formats
+from planner.reports.content import Section, texts
 from planner.reports.labels import configuration
+from planner.reports.models import ConfigJson, JsonModel
 from planner.reports.report import Report
+from trials.trial import Phases
 
 _FACTOR = f"{FASTER_GPU_FACTOR:g}"
 _MEANING = {
     BottleneckKind.INPUT: "the devices wait for data",
-    BottleneckKind.LAUNCH: "the devices wait for the host to launch their work",
+    BottleneckKind.LAUNCH: "the devices wait for the CPU to launch their kernels",
     BottleneckKind.COMMUNICATION: "the workers wait for each other's gradients",
     BottleneckKind.COMPUTE: "arithmetic takes the longest",
     BottleneckKind.MEMORY: "reading and writing memory takes the longest",
     BottleneckKind.DEVICE: "the device's own work takes the longest",
 }
+
+
+class LoadersJson(JsonModel):
+    """What more loader workers would gain."""
+
+    loader_worker_count: int = Field(validation_alias="worker_count")
+    speed_ratio: float
+
+
+class BottleneckJson(JsonModel):
+    """The split of a measured step."""
+
+    configuration: ConfigJson = Field(validation_alias="config")
+    phases: Phases
+    bound: BottleneckKind
+    bound_fraction: float = Field(validation_alias="fraction")
+    twice_as_fast_device_speed_ratio: float = Field(validation_alias="faster_gpu_ratio")
+    loaders: LoadersJson | None
+
+
+class Data(JsonModel):
+    """Null where no step was split."""
+
+    binding: BottleneckJson | None
+
+
+def section(report: Report) -> Section:
+    """Of the winner's configuration where it was measured, else of the fastest that was."""
+    binding = report.binding
+    return Section(
+        title="Bottleneck of the step",
+        blocks=texts(" ".join(binding_lines(report))),
+        data=Data(binding=BottleneckJson.model_validate(binding) if binding else None),
+    )
 
 
 def binding_lines(report: Report) -> tuple[str, ...]:

@@ -1,15 +1,92 @@
-"""One paragraph: why this plan and not the next, or what would have to give."""
+"""Why this plan and not the next, or what would make one fit; what an hour is worth; ways to rent."""
 
 from __future__ import annotations
 
+from pydantic import AliasPath, Field
+
+from planner.cost.spot.policy import Policy, PolicyOutcome, Reason
 from planner.plans.explain import Comparison, Shortfall
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
 from planner.reports import formats
+from planner.reports.content import Section, texts
 from planner.reports.labels import configuration, devices, fit, place, rental
-from planner.reports.words import limits
+from planner.reports.models import EstimateJson, JsonModel
+from planner.reports.report import Report
+from planner.reports.sections.answer import limits
 
 NAMED_TIES = 3
+_ANY_DISCOUNT_FRACTION = 0.001  # below it no discount that anyone offers is too small
+
+
+class ShortfallJson(JsonModel):
+    """What would make the nearest plan fit; null where that limit is not in the way."""
+
+    needed_budget_usd: float | None = Field(validation_alias="budget_usd")
+    needed_deadline_s: float | None = Field(validation_alias="deadline_s")
+    samples_that_fit: int = Field(validation_alias="samples")
+    is_within_at_expected: bool
+
+
+class ComparisonJson(JsonModel):
+    """The winner beside the next best on other devices."""
+
+    runner_up_rank: int | None = Field(default=None, validation_alias=AliasPath("runner_up", "rank"))
+    extra_usd: float | None
+    speed_ratio: float | None
+    price_ratio: float | None
+    is_tie: bool
+    passed_over_count: int
+    passed_over_rank: int | None = Field(default=None, validation_alias=AliasPath("passed_over", "rank"))
+
+
+class PolicyJson(JsonModel):
+    """A way to rent the best plan's instances."""
+
+    policy: Policy
+    rent_usd: EstimateJson = Field(validation_alias="cost_usd")
+    wall_s: EstimateJson
+    deadline_missed_fraction: float | None = Field(validation_alias="miss_probability")
+    on_demand_fraction: float
+    checkpoint_interval_s: float
+
+
+class PoliciesJson(JsonModel):
+    """The ways to rent the best plan's instances."""
+
+    chosen: Policy = Field(validation_alias=AliasPath("chosen", "policy"))
+    reason: Reason
+    accepted_miss_fraction: float
+    discount_fraction: float | None
+    break_even_discount_fraction: float | None
+    compared: tuple[PolicyJson, ...]
+
+
+class Data(JsonModel):
+    """Why this plan."""
+
+    explanation: str
+    ways_to_rent: str
+    shortfall: ShortfallJson | None
+    comparison: ComparisonJson | None
+    policies: PoliciesJson | None
+
+
+def section(report: Report) -> Section:
+    """One paragraph each."""
+    answer = report.recommendation
+    explained, rented = explanation(answer), ways_to_rent(answer)
+    return Section(
+        title="Why this one" if answer.winner else "What would make a plan fit",
+        blocks=texts(explained, rented),
+        data=Data(
+            explanation=explained,
+            ways_to_rent=rented,
+            shortfall=ShortfallJson.model_validate(answer.shortfall) if answer.shortfall else None,
+            comparison=ComparisonJson.model_validate(answer.comparison) if answer.comparison else None,
+            policies=PoliciesJson.model_validate(answer.policies) if answer.policies else None,
+        ),
+    )
 
 
 def explanation(answer: Recommendation) -> str:
@@ -19,6 +96,27 @@ def explanation(answer: Recommendation) -> str:
     if answer.nearest is not None and answer.shortfall is not None:
         return _what_would_have_to_give(answer, answer.nearest, answer.shortfall)
     return _why_no_plan(answer)
+
+
+def ways_to_rent(answer: Recommendation) -> str:
+    """The policies that were compared for the best plan, which one suits it and why; "" without any."""
+    choice, best = answer.policies, answer.best
+    if choice is None or best is None:
+        return ""
+    compared = "; ".join(_policy(one) for one in choice.compared)
+    text = (
+        f"Ways to rent {best.offer.instance_type}, by expected rent: {compared}. Of these "
+        f"{choice.chosen.policy} suits this run: {choice.reason}."
+    )
+    pays_from, discount = choice.break_even_discount_fraction, choice.discount_fraction
+    if pays_from is None or discount is None:
+        return text
+    from_where = (
+        "at any discount"
+        if pays_from < _ANY_DISCOUNT_FRACTION
+        else f"from a discount of {formats.percent(pays_from)} on"
+    )
+    return f"{text} Spot alone costs less than on-demand {from_where}; it is {formats.percent(discount)}."
 
 
 def _why(answer: Recommendation, winner: Plan, comparison: Comparison) -> str:
@@ -87,7 +185,7 @@ def _runner_up(answer: Recommendation, comparison: Comparison) -> str:
         return "No other device type or count carries a plan at a higher cost."
     speed, price = comparison.speed_ratio or 1.0, comparison.price_ratio or 1.0
     text = (
-        f"The next different choice is {devices(plan)} ({plan.offer.instance_type} from "
+        f"The next best on other devices is {devices(plan)} ({plan.offer.instance_type} from "
         f"{plan.offer.provider}, {plan.basis}): {formats.ratio(speed)} the speed at "
         f"{formats.ratio(price)} the hourly price, so the run would cost "
         f"{formats.usd(plan.cost_usd.expected)}, {formats.usd(comparison.extra_usd)} more{waiting}"
@@ -95,10 +193,7 @@ def _runner_up(answer: Recommendation, comparison: Comparison) -> str:
     if not plan.is_within_limits:
         text += f", and it is {fit(plan)} at the high end"
     if comparison.is_tie:
-        text += (
-            ". The difference is within the error of the two costs, so this is a tie: neither is known to be "
-            "cheaper"
-        )
+        text += ". That is within the error of the two costs: neither is known to be cheaper"
     return f"{text}."
 
 
@@ -157,3 +252,17 @@ def _why_no_plan(answer: Recommendation) -> str:
             f"on {formats.size(least.memory_bytes)} of memory."
         )
     return text
+
+
+def _policy(one: PolicyOutcome) -> str:
+    late = ""
+    if one.miss_probability is not None:
+        late = f", late in {formats.percent(one.miss_probability)} of runs"
+    share = ""
+    if one.policy is Policy.SPOT_WITH_FALLBACK:
+        share = f", {formats.percent(one.on_demand_fraction)} of the hours on demand"
+    return f"{one.policy} {formats.usd(one.cost_usd.expected)} ({_tenths(one)}{share}{late})"
+
+
+def _tenths(one: PolicyOutcome) -> str:
+    return f"10th to 90th percentile {formats.interval(one.cost_usd, formats.usd)}"

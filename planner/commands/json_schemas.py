@@ -1,0 +1,38 @@
+"""The published JSON Schemas of what the commands print with --json; run as a module it writes them anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from planner import reports
+from planner.reports.sections import ReportJson
+from planner.reports.why_gpu import WhyJson
+from planner.verify.evidence import Verdict
+
+FOLDER = Path(reports.__file__).parent / "schemas"
+COMMANDS: dict[str, TypeAdapter[Any]] = {
+    "report": TypeAdapter(ReportJson),  # of `sweep` as well
+    "why": TypeAdapter(WhyJson),
+    "verify": TypeAdapter(Verdict),
+}
+
+
+def schema_text(command: str) -> str:
+    """The schema of a command's JSON, as it stands in the file."""
+    schema: dict[str, Any] = COMMANDS[command].json_schema(mode="serialization")
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return json.dumps(schema, indent=1) + "\n"
+
+
+def write() -> None:
+    """Write every schema into the package."""
+    for command in COMMANDS:
+        (FOLDER / f"{command}.json").write_text(schema_text(command), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
