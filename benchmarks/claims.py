@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.record import default_device, place_of
-from trials.cluster.identity import device_name
+from trials.machine.identity import device_name
 from trials.measuring.measure import MeasureSettings, measure
 from trials.model_file.source import hash_workload
 from trials.trial import Measurement, Parallelism, Precision, TrialConfig

@@ -28,7 +28,7 @@ from planner.estimate.setting import technique_of
 from planner.estimate.time.peak_fraction import peak_fraction
 from planner.plans.space import Knobs, configs_for
 from planner.target import TargetFlags, resolve_target
-from trials.cluster.identity import device_name
+from trials.machine.identity import device_name
 from trials.measuring.environment import read_environment
 from trials.measuring.measure import MeasureSettings, Place, measure
 from trials.model_file.source import hash_workload

@@ -22,8 +22,8 @@ from benchmarks.estimate.recorded import measurement_of
 from benchmarks.trial_overhead import MODEL
 from trials.cluster.attach import attach
 from trials.cluster.discovery import discover
-from trials.cluster.identity import Card, Machine, read_machine
 from trials.devices import DeviceGroup
+from trials.machine.identity import Card, Machine, read_machine
 from trials.model_file.source import hash_workload
 from trials.runner import Runner, RunnerSettings, open_runner
 from trials.trial import Measurement, Outcome, Parallelism, Precision, TrialConfig, Workload

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.gpu.devices import config, devices, measured, run, size_for, workload
-from trials.cluster.identity import host_memory_bytes
+from trials.machine.identity import host_memory_bytes
 from trials.model_file.source import hash_workload
 from trials.trial import Failure, FailureKind, Measurement, Precision
 

@@ -6,7 +6,7 @@ import os
 import ray
 
 from tests.builders import make_environment, make_measurement
-from trials.cluster.identity import Card, read_machine
+from trials.machine.identity import Card, read_machine
 
 CARDS = {"A100": "NVIDIA A100-SXM4-80GB", "L4": "NVIDIA L4", "T4": "Tesla T4"}
 

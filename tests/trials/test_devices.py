@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import GIB
 from trials.cluster.discovery import node_of
-from trials.cluster.identity import Card, Machine, cpu_name, host_memory_bytes, read_machine
 from trials.devices import Versions, version_problems
+from trials.machine.identity import Card, Machine, cpu_name, host_memory_bytes, read_machine
 
 VERSIONS = Versions(python="3.11.7", ray="2.60.0", torch="2.13.0+cu128")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trials.measuring.host_load import HostLoad
+from trials.machine.host_load import HostLoad
 
 CORE_S = 0.5
 SPIN = f"import time\nwhile time.process_time() < {CORE_S}: pass"

@@ -10,9 +10,9 @@ import ray
 from ray._private.state import available_resources_per_node  # no public call says what is free per node
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from trials.cluster.identity import Machine, read_machine
 from trials.devices import DeviceGroup, Node
 from trials.errors import TrialsError
+from trials.machine.identity import Machine, read_machine
 
 Probe = Callable[[Mapping[str, Any]], Machine]
 """What a node is, asked on that node with its entry of ``ray.nodes()``; fake clusters bring their own."""

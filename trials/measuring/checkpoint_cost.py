@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.extras import CheckpointCost, CheckpointUnmeasured
+from trials.machine.cgroup import read_cgroup
 from trials.measuring.state_file import (
     copied,
     drop_from_cache,
@@ -120,12 +121,15 @@ def _seconds_per_byte(directory: Path) -> float:
 
 
 def _available_memory_bytes() -> int | None:
-    """What the kernel would give without swapping; None where it does not say."""
+    """What the kernel would give without swapping, or the container has left; None where neither is known."""
+    group = read_cgroup()
+    found = []
+    if group.memory_limit_bytes is not None and group.memory_used_bytes is not None:
+        found.append(max(0, group.memory_limit_bytes - group.memory_used_bytes))
     if _MEMINFO.exists():
-        for line in _MEMINFO.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return None
+        lines = _MEMINFO.read_text().splitlines()
+        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return min(found, default=None)
 
 
 def _state(module: Any, optimizer: Any) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 
 import torch
 
-from trials.cluster.identity import device_name, host_memory_bytes
+from trials.machine.identity import device_name, host_cpu_count, host_memory_bytes
 from trials.measuring.place import Place
 from trials.measuring.telemetry import driver_version
 from trials.trial import Environment
@@ -27,7 +26,7 @@ def read_environment(place: Place, node_count: int) -> Environment:
         torch=torch.__version__,
         ray=place.ray_version,
         python=platform.python_version(),
-        host_cpu_count=os.cpu_count() or 1,
+        host_cpu_count=host_cpu_count(),
         node_count=node_count,
         threads_per_worker=None if is_cuda else torch.get_num_threads(),
     )

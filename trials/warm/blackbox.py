@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from trials.machine.cgroup import read_cgroup
+
 _FINISHED = "finished\n"
-_OOM_COUNTERS = (Path("/proc/vmstat"), Path("/sys/fs/cgroup/memory.events"))
+_VMSTAT = Path("/proc/vmstat")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +90,11 @@ def read_boxes(folder: Path) -> tuple[Box, ...]:
 
 
 def kernel_kills() -> int:
-    """Processes that the kernel has killed for memory here since boot: host's and container's count."""
-    return sum(_count(path) for path in _OOM_COUNTERS)
-
-
-def _count(path: Path) -> int:
-    try:
-        found = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
-    except OSError:
-        return 0
+    """Processes that the kernel has killed for memory: in this container, else on this host, since boot."""
+    count = read_cgroup().oom_kill_count
+    if count is not None or not _VMSTAT.exists():
+        return count or 0
+    found = re.search(r"^oom_kill (\d+)$", _VMSTAT.read_text(), re.MULTILINE)
     return int(found.group(1)) if found else 0
 
 

@@ -24,7 +24,7 @@ class RunnerSettings:
     merge: str | MergeFunction = "trials.measuring.measure:merge"
     measure_settings: object | None = None  # handed to ``measure``
     extras: Extras = field(default_factory=Extras)  # the first trial of each shape of workers measures them
-    identify: str | IdentifyFunction = "trials.cluster.identity:device_name"
+    identify: str | IdentifyFunction = "trials.machine.identity:device_name"
     worker_counts: Mapping[str, int] = field(
         default_factory=dict
     )  # by catalog GPU: the most a trial will want

@@ -18,6 +18,7 @@ from typing import Any
 import pynvml
 
 from trials.devices import Versions
+from trials.machine.cgroup import read_cgroup
 
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -76,8 +77,17 @@ def cpu_name() -> str:
 
 
 def host_memory_bytes() -> int:
-    """The host's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Bytes of memory that this machine may use: the host's, or what its container is given of it."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = read_cgroup().memory_limit_bytes
+    return physical if limit is None else min(physical, limit)
+
+
+def host_cpu_count() -> int:
+    """Cores that this machine may use: the host's, or its container's, rounded down as Ray does."""
+    limit = read_cgroup().cpu_limit
+    cores = os.cpu_count() or 1
+    return cores if limit is None else max(1, min(cores, int(limit)))
 
 
 def device_name(device: str) -> str:

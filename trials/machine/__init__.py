@@ -1,0 +1,1 @@
+"""What this machine is, and what its kernel counts. Imports neither torch nor ray."""
