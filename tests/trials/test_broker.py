@@ -166,6 +166,47 @@ def test_a_rank_that_follows_a_failed_one_leaves_the_blame_with_it():
     assert outcome.reason == "CUDA out of memory (rank 1 of 2)"
 
 
+def test_steps_that_every_rank_has_reported_outlive_what_comes_after_them():
+    async def story():
+        broker = Broker()
+        running, _ = await begin(broker, order())
+        await broker.measured(1, 0, MEASURED)
+        await broker.measured(1, 1, MEASURED)
+        await broker.failed(1, 1, make_failure(CONFIG, reason="CUDA out of memory"))
+        await broker.hello((box(0), box(1, is_finished=True)))
+        return await running
+
+    outcome = asyncio.run(story()).outcome
+    assert outcome.step_time_s == MEASURED.step_time_s
+    (warning,) = outcome.warnings
+    assert warning.startswith(
+        "incomplete: once its steps were timed, the trial ended (out of memory: CUDA out"
+    )
+
+
+def test_steps_that_one_rank_has_reported_are_no_trial():
+    async def story():
+        broker = Broker()
+        running, _ = await begin(broker, order())
+        await broker.measured(1, 0, MEASURED)
+        await broker.done(1, make_failure(CONFIG))
+        return await running
+
+    assert asyncio.run(story()) == Ended(outcome=make_failure(CONFIG))
+
+
+def test_reported_steps_of_a_device_that_is_lost_afterwards_end_its_workers():
+    async def story():
+        broker = Broker()
+        running, _ = await begin(broker, order())
+        for rank in (0, 1):
+            await broker.measured(1, rank, MEASURED)
+        await broker.done(1, make_failure(CONFIG, kind=FailureKind.USER_CODE, reason="CUDA error: assert"))
+        return await running
+
+    assert asyncio.run(story()).is_broken
+
+
 def test_workers_that_do_not_come_back_break_the_group():
     async def story():
         broker = Broker()

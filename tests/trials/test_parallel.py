@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,29 @@ def test_precisions_under_both_parallelisms(tmp_path: Path) -> None:
     ]
     for (one, _), outcome in zip(ways, run_jobs(tmp_path, jobs), strict=True):
         assert losses(outcome) == pytest.approx(plain[one], rel=0.02)
+
+
+def run_and_report(place: Place, job: Job) -> list[Outcome]:
+    """What a trial reports on its way; the file's last rank fails once its steps are reported."""
+    reported: list[Outcome] = []
+
+    def report(measurement: Measurement) -> None:
+        reported.append(measurement)
+        sys.is_reported = True  # type: ignore[attr-defined]
+
+    outcome = measure(job.workload, job.config, replace(place, report=report), SETTINGS)
+    return [*reported, outcome]
+
+
+def test_a_rank_that_fails_in_the_extra_passes_is_named_and_its_steps_are_reported(tmp_path: Path) -> None:
+    text = PLAIN + ON_ONE_RANK.format(call=1, fault="raise ValueError('injected')").replace(
+        "calls == 1", "getattr(__import__('sys'), 'is_reported', False)"
+    )
+    job = Job(workload=write(tmp_path, text), config=on_two(parallelism=Parallelism.FSDP2))
+    ((first, second),) = on_two_ranks(tmp_path, run_and_report, [job], timeout_s=5.0)
+    assert [type(outcome) for outcome in (*first, *second)] == [Measurement, Failure] * 2
+    assert second[-1].kind is FailureKind.USER_CODE
+    assert "injected" in second[-1].reason
 
 
 def test_ddp_takes_a_model_with_unused_parameters(tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ def time_apart(
 ) -> Apart:
     """Time the extra passes; every rank calls it, after the last step that counts.
 
+    Only the first of them communicates. A rank that fails in it ends the trial, whose steps are reported by
+    then; one that fails in the others costs the passes alone.
+
     Args:
         training: its weights and gradients are spoilt.
         config: of the trial.
@@ -55,7 +58,10 @@ def time_apart(
 
     silent_s: Sequence[float] | None = trained_s
     if config.parallelism != Parallelism.SINGLE:
-        silent_s = timed(None) if _can_be_silent(training, config, place) else None
+        silent_s = None
+        if _can_be_silent(training, config, place):
+            training.time_passes(None, 1, clock)  # FSDP2 gathers its shards once more, DDP sends its buffers
+            silent_s = timed(None)
     if silent_s is None:
         return Apart()
     pass_s, launch_s = statistics.median(silent_s), None

@@ -131,34 +131,55 @@ def _measure(
     training = Training(loaded, config, place, settings.seed, worker_count)
     set_fp32_arithmetic(config.precision)  # now: many a model file allows TF32, and the trial says fp32
     try:
-        forget_peak(place.torch_device)
-        startup_s = time.perf_counter() - begun_s
         run = Run(training, place, settings)
-        accumulations = _accumulations(config, settings)
-        first_step_s = run.time_steps(1, accumulations[0])[0]
-        card = gpu_reader(place.torch_device)
-        with Sampler(card, settings.telemetry_period_s) as sampler, HostLoad() as host:
-            series = run.time_series(accumulations)
-        (own_s,) = place.mean([host.own_s])
-        losses = run.losses[: settings.loss_count]
-        look_begun_s = time.perf_counter()
-        do_vary = training.use_longest_batch()
-        look_s = time.perf_counter() - look_begun_s  # at the lengths of samples: not again in later trials
-        count = max(settings.confirming_steps, int(do_vary))
-        if count:  # where lengths vary, a trial's memory is that of its longest batch
-            run.time_steps(count, min(2, config.accumulation))  # gradients are kept
-        peak = peak_bytes(place.torch_device, training, lambda: run.time_steps(1, accumulations[-1]))
+        found = _time_steps(run, training, place, settings, begun_s)
+        if settings.is_split or not extras.is_nothing:
+            _report(place, found, settings, begun_s)
         besides = measure_extras(extras, training, config, place)  # nothing that counts may feel it
+        found = replace(
+            found,
+            checkpoint=besides.checkpoint,
+            links=besides.links,
+            noise=besides.noise,
+            warnings=besides.warnings,
+            extras_s=found.extras_s + besides.spent_s,
+        )
+        if settings.is_split and not extras.is_nothing:
+            _report(place, found, settings, begun_s)
         parts = run.phases()  # last, since its passes spoil the training
     finally:
         training.close()
-    bare = Measurement(
+    found = replace(found, phases=spread_phases(parts, found), own_work_s=own_work_s(parts))
+    return _judged(found, settings, run.disagreement_fraction)
+
+
+def _time_steps(
+    run: Run, training: Training, place: Place, settings: MeasureSettings, begun_s: float
+) -> Measurement:
+    """Times and memory of the trial's steps: all that a plan needs, and nothing besides."""
+    config = training.config
+    forget_peak(place.torch_device)
+    startup_s = time.perf_counter() - begun_s
+    accumulations = _accumulations(config, settings)
+    first_step_s = run.time_steps(1, accumulations[0])[0]
+    card = gpu_reader(place.torch_device)
+    with Sampler(card, settings.telemetry_period_s) as sampler, HostLoad() as host:
+        series = run.time_series(accumulations)
+    (own_s,) = place.mean([host.own_s])
+    losses = run.losses[: settings.loss_count]
+    look_begun_s = time.perf_counter()
+    do_vary = training.use_longest_batch()
+    look_s = time.perf_counter() - look_begun_s  # at the lengths of samples: not again in later trials
+    count = max(settings.confirming_steps, int(do_vary))
+    if count:  # where lengths vary, a trial's memory is that of its longest batch
+        run.time_steps(count, min(2, config.accumulation))  # gradients are kept
+    peak = peak_bytes(place.torch_device, training, lambda: run.time_steps(1, accumulations[-1]))
+    half_widths = [half_width_fraction(one.step_times_s) for one in series]
+    return Measurement(
         config=config,
         series=series,
-        is_steady=all(
-            half_width_fraction(one.step_times_s) <= settings.half_width_fraction for one in series
-        ),
-        half_width_fraction=half_width_fraction(series[-1].step_times_s),
+        is_steady=max(half_widths) <= settings.half_width_fraction,
+        half_width_fraction=half_widths[-1],
         warmup_step_count=run.warmup_step_count,
         startup_s=startup_s,
         first_step_s=first_step_s,
@@ -172,18 +193,18 @@ def _measure(
         telemetry=sampler.telemetry,
         foreign_cpu_fraction=host.foreign_fraction(own_s * place.world_size / config.node_count),
         environment=read_environment(place, config.node_count),
-        checkpoint=besides.checkpoint,
-        links=besides.links,
-        noise=besides.noise,
-        warnings=besides.warnings,
-        extras_s=besides.spent_s + look_s,
-        own_work_s=own_work_s(parts),
+        extras_s=look_s,
     )
-    return _judged(replace(bare, phases=spread_phases(parts, bare)), settings, run.disagreement_fraction)
+
+
+def _report(place: Place, found: Measurement, settings: MeasureSettings, begun_s: float) -> None:
+    """What stands, before anything that might end the trial is measured."""
+    if place.report is not None:
+        now = replace(_judged(found, settings, 0.0), trial_s=time.perf_counter() - begun_s)
+        place.report(now)
 
 
 def _judged(measurement: Measurement, settings: MeasureSettings, disagreement_fraction: float) -> Measurement:
-    assert measurement.phases is not None
     found = [
         warning
         for one in measurement.series

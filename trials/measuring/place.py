@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from trials.measuring.failures import PeerFailed
+from trials.trial import Measurement
 
 T = TypeVar("T")
 
@@ -24,6 +25,9 @@ class Place:
     process_group: Any | None = None  # gloo on CPU, nccl on CUDA
     threads: int | None = None  # of torch on CPU; None leaves them as they are
     ray_version: str | None = None
+    report: Callable[[Measurement], None] | None = (
+        None  # keeps what stands, should the trial end before its end
+    )
 
     @property
     def torch_device(self) -> torch.device:
@@ -39,7 +43,11 @@ class Place:
         return [value / self.world_size for value in self._reduce(values, dist.ReduceOp.SUM)]
 
     def together(self, action: Callable[[], T]) -> T:
-        """Do something that a rank may fail at alone; when one fails, all raise instead of waiting for it."""
+        """Do something that a rank may fail at alone; when one fails, all raise instead of waiting for it.
+
+        The action must not communicate: where one rank fails in the midst of a collective, the others stay in
+        it, and there is no telling them here.
+        """
         error: BaseException | None = None
         done: list[T] = []
         try:

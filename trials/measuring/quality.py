@@ -41,7 +41,7 @@ def warnings_of(
     times_s: Sequence[float],
     *,
     limit_fraction: float,
-    phases: Phases,
+    phases: Phases | None,
     disagreement_fraction: float = 0.0,
 ) -> tuple[str, ...]:
     """What is wrong with a series of step times and their phases, in words; empty if nothing is."""
@@ -101,7 +101,9 @@ def _outliers(times_s: Sequence[float]) -> str:
     )
 
 
-def _input_bound(phases: Phases) -> str:
+def _input_bound(phases: Phases | None) -> str:
+    if phases is None:
+        return ""
     share = phases.data_wait_s / phases.step_s
     if share <= INPUT_BOUND_FRACTION:
         return ""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trials.extras import Extras
-from trials.trial import Failure, FailureKind, Outcome, Purpose, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 from trials.warm.blackbox import Box
 from trials.warm.postmortem import explain_loss
 
@@ -49,6 +49,7 @@ class _Flight:
     is_begun: bool = False  # every rank has it
     restart_count: int = 0
     failed: dict[int, Failure] = field(default_factory=dict)  # the first one first
+    measured: dict[int, Measurement] = field(default_factory=dict)  # by rank: what stands so far
     followers: set[int] = field(default_factory=set)
     outcome: Outcome | None = None
 
@@ -56,7 +57,13 @@ class _Flight:
 class Broker:
     """See the module."""
 
-    def __init__(self, answer_margin_s: float = ANSWER_MARGIN_S) -> None:
+    def __init__(
+        self,
+        merge: Callable[[Sequence[Outcome]], Outcome] = lambda outcomes: outcomes[0],
+        answer_margin_s: float = ANSWER_MARGIN_S,
+    ) -> None:
+        """``merge`` makes one outcome of all ranks', in their order."""
+        self._merge = merge
         self._answer_margin_s = answer_margin_s
         self._changed = asyncio.Condition()
         self._epoch = 0
@@ -95,8 +102,14 @@ class Broker:
                 within = f"within {order.restart_limit_s:.0f} s"
                 reason = f"the workers were lost and did not come back {within}: {self._last_words}"
                 return self._given_up(flight, FailureKind.WORKER_LOST, reason)
-        self._flight = None
-        return Ended(outcome=flight.outcome)
+        return self._ended(flight, flight.outcome)
+
+    def saved(self, failure: Failure) -> Ended:
+        """What stands of the trial under way, whose group ended with ``failure`` and must be replaced."""
+        flight = self._flight
+        if flight is None:
+            return Ended(outcome=failure, is_broken=True)
+        return self._ended(flight, failure, is_broken=True)
 
     async def stop(self) -> None:
         """Let the workers go home."""
@@ -147,6 +160,12 @@ class Broker:
             if flight is not None and flight.order.trial_id == trial_id:
                 flight.failed.setdefault(rank, failure)
             self._changed.notify_all()
+
+    async def measured(self, trial_id: int, rank: int, measurement: Measurement) -> None:
+        """What a rank has measured stands, whatever becomes of the rest of its trial."""
+        flight = self._flight
+        if flight is not None and flight.order.trial_id == trial_id:
+            flight.measured[rank] = measurement
 
     async def first_failed(self, trial_id: int) -> int | None:
         """The rank that failed first, as soon as one does; None when the trial has ended."""
@@ -221,8 +240,20 @@ class Broker:
         config = flight.order.config
         detail = "\n".join(self._lost.values())
         flight.outcome = Failure(config=config, kind=kind, reason=reason, trial_s=0.0, detail=detail)
+        return self._ended(flight, flight.outcome, is_broken=True)
+
+    def _ended(self, flight: _Flight, outcome: Outcome, *, is_broken: bool = False) -> Ended:
+        """A trial that failed after every rank had reported its steps is measured, without the rest."""
         self._flight = None
-        return Ended(outcome=flight.outcome, is_broken=True)
+        if isinstance(outcome, Measurement) or len(flight.measured) < len(flight.order.ranks):
+            return Ended(outcome=outcome, is_broken=is_broken)
+        merged = self._merge([flight.measured[rank] for rank in flight.order.ranks])
+        if isinstance(merged, Measurement):
+            lost = (
+                f"incomplete: once its steps were timed, the trial ended ({outcome.kind}: {outcome.reason})"
+            )
+            merged = replace(merged, warnings=(*merged.warnings, lost))
+        return Ended(outcome=merged, is_broken=is_broken or outcome.is_device_lost)
 
     async def _until(self, condition: Callable[[], object]) -> None:
         async with self._changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
-from trials.trial import Failure, FailureKind, Outcome, TrialConfig, Workload
+from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
 from trials.warm.blackbox import Box, box_folder
 from trials.warm.broker import Broker, Ended, Order
 from trials.warm.postmortem import is_low_memory
@@ -86,6 +87,15 @@ class GroupPlan:
         return max(1, self.cores_per_node // (config.gpu_count // config.node_count))
 
 
+def resolve(name: str | Callable[..., Any]) -> Callable[..., Any]:
+    """The function that ``"module:function"`` names, or the function itself."""
+    if callable(name):
+        return name
+    module, _, attribute = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
 class LossWatcher(UserCallback):  # type: ignore[misc]  # ray has no types
     """Tells the broker what Ray Train's controller sees of failed ranks."""
 
@@ -110,7 +120,7 @@ class Host:
 
     def __init__(self, plan: GroupPlan) -> None:
         self._plan = plan
-        self._broker = Broker()
+        self._broker = Broker(self._merge)
         self._fit: asyncio.Task[str] | None = None
 
     async def start(self) -> str:
@@ -132,7 +142,7 @@ class Host:
             trial_s=0.0,
             detail=ended,
         )
-        return Ended(outcome=failure, is_broken=True)
+        return self._broker.saved(failure)
 
     async def stop(self) -> None:
         """Let the workers go home, and return when the run has ended.
@@ -168,6 +178,10 @@ class Host:
         """See the broker."""
         await self._broker.failed(trial_id, rank, failure)
 
+    async def measured(self, trial_id: int, rank: int, measurement: Measurement) -> None:
+        """See the broker."""
+        await self._broker.measured(trial_id, rank, measurement)
+
     async def first_failed(self, trial_id: int) -> int | None:
         """See the broker."""
         return await self._broker.first_failed(trial_id)
@@ -175,6 +189,10 @@ class Host:
     async def follow(self, trial_id: int, rank: int) -> None:
         """See the broker."""
         await self._broker.follow(trial_id, rank)
+
+    def _merge(self, outcomes: Sequence[Outcome]) -> Outcome:
+        merged: Outcome = resolve(self._plan.merge)(outcomes)  # imports torch, and is seldom needed here
+        return merged
 
     async def _or_fit_ends(self, wanted: Any) -> Any:
         """What ``wanted`` returns, or the text with which the run ended before."""

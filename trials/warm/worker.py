@@ -16,7 +16,6 @@ What can go wrong with a rank, and how it ends within bounded time:
 from __future__ import annotations
 
 import gc
-import importlib
 import importlib.util
 import os
 import threading
@@ -38,10 +37,10 @@ from trials.cluster.shipping import folder_name
 from trials.measuring.failures import explain
 from trials.measuring.place import Place
 from trials.measuring.settings import settings_for
-from trials.trial import Failure, FailureKind, Outcome, Purpose, Workload
+from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, Workload
 from trials.warm.blackbox import Recorder, box_folder, read_boxes
 from trials.warm.broker import Order
-from trials.warm.group import GroupPlan
+from trials.warm.group import GroupPlan, resolve
 
 _CONTROL_LIMIT = timedelta(days=7)  # idle workers wait for the next order
 FOLLOW_AFTER_S = 10.0  # what a restart costs: waiting longer for a rank that failed does not pay
@@ -79,15 +78,6 @@ def run_worker(config: dict[str, Any]) -> None:
             break
         _do(crew, order)
     crew.recorder.remove()
-
-
-def resolve(name: str | Callable[..., Any]) -> Callable[..., Any]:
-    """The function that ``"module:function"`` names, or the function itself."""
-    if callable(name):
-        return name
-    module, _, attribute = name.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-    return found
 
 
 def local_workload(workload: Workload) -> Workload:
@@ -162,6 +152,10 @@ def _do(crew: _Crew, order: Order) -> None:
 
 def _attempt(crew: _Crew, order: Order, data: Any) -> Outcome:
     config, ranks = order.config, order.ranks
+
+    def report(measurement: Measurement) -> None:
+        ray.get(crew.host.measured.remote(order.trial_id, crew.rank, measurement))
+
     wrong = {crew.device_names[rank] for rank in ranks} - {crew.plan.device_name}
     if wrong:  # every rank knows it, so none waits for another
         reason = (
@@ -175,6 +169,7 @@ def _attempt(crew: _Crew, order: Order, data: Any) -> Outcome:
         process_group=data,
         threads=crew.plan.threads_of(config),
         ray_version=ray.__version__,
+        report=report,
     )
     settings = crew.plan.measure_settings
     if order.purpose is not Purpose.SEARCH:
@@ -212,12 +207,17 @@ def _leave(data: Any, *, has_failed: bool) -> None:
         return
     if has_failed:
         gc.collect()  # a model left in a cycle would keep gloo's connections open, and the others waiting
-    for mesh in gc.get_objects():
-        if isinstance(mesh, DeviceMesh):  # DTensor's caches keep FSDP2's mesh for ever, and it the group
-            registry = getattr(mesh, "_pg_registry", {})
-            for name in [name for name, group in registry.items() if group is data]:
-                del registry[name]
+    forget_in_meshes(data)
     if has_failed and dist.get_backend(data) != "gloo":
         dist.distributed_c10d._abort_process_group(data)  # destroy waits for kernels that never end
     else:
         dist.destroy_process_group(data)
+
+
+def forget_in_meshes(group: Any) -> None:
+    """Take a process group out of every device mesh: DTensor's caches keep FSDP2's mesh, and it the group."""
+    for found in gc.get_objects():
+        if issubclass(type(found), DeviceMesh):  # isinstance asks a proxy for its object, which may be gone
+            registry = getattr(found, "_pg_registry", {})
+            for name in [name for name, known in registry.items() if known is group]:
+                del registry[name]
