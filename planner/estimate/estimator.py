@@ -17,7 +17,8 @@ from planner.estimate.interval.conformal import Ground, half_width, multiplier
 from planner.estimate.interval.lognormal import mean_of, sigmas
 from planner.estimate.memory.peak_memory import PeakMemory, fit_peak_memory
 from planner.estimate.memory.usable_memory import measured_usable_bytes, usable_memory_bytes
-from planner.estimate.setting import Setting, setting_of, vcpus_used
+from planner.estimate.setting import Setting, setting_measured, setting_of
+from planner.estimate.software_stack import stack_changes
 from planner.estimate.time.line import StepTimeLine
 from planner.estimate.time.loading import otherwise_loaded, simpler_loadings
 from planner.estimate.time.measured import measured_settings
@@ -73,9 +74,10 @@ def fit(
         starts, traced, cross_workload, name=name, is_training=is_training, tensor_count=tensor_count
     )
     known = [one for one in measurements if one.config.gpu in gpus]
+    changes = stack_changes(measurements)
     by_setting: dict[Setting, list[Measurement]] = {}
     for one in known:
-        setting = setting_of(one.config, gpus[one.config.gpu], vcpus_used(one))
+        setting = setting_measured(one, gpus[one.config.gpu], changes)
         by_setting.setdefault(setting, []).append(one)
     return Estimator(
         exact={(setting, one.config): one for setting, group in by_setting.items() for one in group},
@@ -85,6 +87,7 @@ def fit(
         capacity=fit_peak_memory(by_setting, profile, failures),
         usable_bytes=measured_usable_bytes(measurements),
         confidence=confidence,
+        has_older_stacks=bool(changes),
     )
 
 
@@ -99,6 +102,7 @@ class Estimator:
     capacity: PeakMemory
     usable_bytes: Mapping[str, int]  # by GPU, where trials said it
     confidence: float
+    has_older_stacks: bool  # whose lines may know a size better than the newest stack's
     _times: dict[tuple[TrialConfig, Hardware], Estimate | None] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -158,11 +162,11 @@ class Estimator:
         if config.loading != Loading():
             return self._otherwise_loaded(config, hardware)
         line = self.lines.get(setting)
-        if line is not None:
+        is_near = line is not None and line.distance(config.micro_batch_size) <= NEAR_LOG_DISTANCE
+        if line is not None and (is_near or not self.has_older_stacks):
             spread = line.log_spread(config.micro_batch_size, config.accumulation)
             half = half_width(Ground.LINE, spread, line.log_noise, self.confidence)
             middle_s = line.step_time_s(config.micro_batch_size, config.accumulation)
-            is_near = line.distance(config.micro_batch_size) <= NEAR_LOG_DISTANCE
             return self._around(middle_s, half, half, Basis.INTERPOLATED if is_near else Basis.PREDICTED)
         alone = self.compute.step(config, hardware)
         if alone is None:

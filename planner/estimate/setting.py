@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from catalogs.gpus import DeviceKind, Gpu, Link
+from planner.estimate.software_stack import SoftwareStack, Stacks, stack_of
 from planner.estimate.values import Hardware
 from trials.trial import Measurement, TrialConfig
 
@@ -18,6 +19,7 @@ class Setting:
 
     gpu: str
     vcpus: int | None = None  # of the node, on CPU; None also where it does not matter
+    older_stack: SoftwareStack | None = None  # None for the newest that the GPU was measured under
     gpu_count: int
     node_count: int
     precision: str
@@ -46,6 +48,13 @@ def setting_of(config: TrialConfig, gpu: Gpu, vcpus: int | None) -> Setting:
         return technique
     workers = _workers_per_node(config)
     return replace(technique, vcpus=max(1, vcpus // workers) * workers)
+
+
+def setting_measured(measurement: Measurement, gpu: Gpu, changes: Stacks) -> Setting:
+    """The setting of a measurement, with the software stack where that is an older one."""
+    setting = setting_of(measurement.config, gpu, vcpus_used(measurement))
+    stack = stack_of(measurement.environment)
+    return replace(setting, older_stack=stack) if (gpu.name, stack) in changes else setting
 
 
 def vcpus_used(measurement: Measurement) -> int:

@@ -172,7 +172,8 @@ def _points(source: MeasuredSetting, alone: Compute, profile: WorkloadProfile | 
             whole = WorkerStep(
                 micro_batch_s=one.micro_batch_s, accumulation=accumulation, per_step_s=one.optimizer_s
             )
-            work, step_s = mode.worker_step(whole, group), line.step_time_s(size, accumulation)
+            work = mode.worker_step(whole, group)
+            step_s = source.stack_ratio * line.step_time_s(size, accumulation)
             points.append(ScalingPoint(work=work, group=group, step_s=step_s, traffic=traffic))
     return points
 

@@ -32,6 +32,7 @@ from trials.profile import Trace, WorkloadProfile
 from trials.trial import Failure, FailureKind, Measurement, TrialConfig
 
 OTHER_CHIP_FRACTION = 0.08  # workspaces of cuBLAS and cuDNN differ by chip
+OTHER_STACK_FRACTION = 0.05  # another torch fuses and rounds otherwise
 OTHER_KIND_FRACTION = 0.5  # a CPU process has no caching allocator, but an interpreter and libraries
 _MARGIN_CONFIDENCE = 0.9  # the margins of `memory` are one-sided at 95%: two-sided at 90%
 
@@ -83,7 +84,7 @@ class PeakMemory:
         """From the most alike measured setting on such a device, else a trace, else any setting."""
         if setting not in self._alike:
             same = (one for one in self.points if one.is_checkpointed == setting.is_checkpointed)
-            self._alike[setting] = tuple(sorted(same, key=lambda one: _unlikeness(one, setting)))
+            self._alike[setting] = tuple(sorted(same, key=lambda one: self._unlikeness(one, setting)))
         alike = self._alike[setting]
         is_cpu = setting.vcpus is not None
         same_kind = [one for one in alike if (one.vcpus is not None) == is_cpu]
@@ -94,12 +95,24 @@ class PeakMemory:
             return traced
         return self._carried(alike[0], config, hardware, widen, OTHER_KIND_FRACTION)
 
+    def _unlikeness(self, one: Setting, other: Setting) -> tuple[bool | float, ...]:
+        return (
+            one.precision != other.precision,
+            one.gpu != other.gpu,
+            one.parallelism != other.parallelism,
+            abs(math.log(one.gpu_count / other.gpu_count)),
+            one not in self.lines,
+            one.older_stack is not None,
+        )
+
     def _carried(
         self, source: Setting, config: TrialConfig, hardware: Hardware, widen: float, margin: float = 0.0
     ) -> Estimate:
         """A measured setting's line, its state taken off and that of ``config`` put on."""
         sizes = self.points[source]
         size, line = config.micro_batch_size, self.lines.get(source)
+        if source.older_stack is not None:
+            margin = max(margin, OTHER_STACK_FRACTION)
         if source.gpu != config.gpu or source.precision != config.precision:
             margin = max(margin, OTHER_CHIP_FRACTION)
         if line is not None:
@@ -240,15 +253,6 @@ def _state(profile: WorkloadProfile | None) -> StateBytes | None:
         parameters=float(trace.parameter_bytes),
         gradients=float(trace.gradient_bytes),
         optimizer=float(trace.optimizer_bytes),
-    )
-
-
-def _unlikeness(one: Setting, other: Setting) -> tuple[bool, bool, bool, float]:
-    return (
-        one.precision != other.precision,
-        one.gpu != other.gpu,
-        one.parallelism != other.parallelism,
-        abs(math.log(one.gpu_count / other.gpu_count)),
     )
 
 

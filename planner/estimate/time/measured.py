@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from catalogs.gpus import Gpu
-from planner.estimate.setting import Setting, hardware_measured, setting_of, vcpus_used
+from planner.estimate.setting import Setting, hardware_measured, setting_measured, vcpus_used
+from planner.estimate.software_stack import StackChange, stack_changes
 from planner.estimate.time.line import StepTimeLine, fit_line
 from planner.estimate.values import Hardware
 from trials.trial import Measurement, TrialConfig
@@ -17,9 +19,15 @@ class MeasuredSetting:
     """A measured setting: its line, and the hardware that it was measured on."""
 
     setting: Setting
+    stack_change: StackChange | None  # to the newest stack; None for one measured under it
     line: StepTimeLine
     hardware: Hardware
     config: TrialConfig  # of one of its measurements
+
+    @property
+    def stack_ratio(self) -> float:
+        """Step time under the newest stack over that measured."""
+        return 1.0 if self.stack_change is None else math.exp(self.stack_change.log_ratio)
 
     def config_at(self, micro_batch_size: int, accumulation: int) -> TrialConfig:
         """The setting's configuration at another batch."""
@@ -42,16 +50,20 @@ def measured_settings(
         optimizer_s: expected time of the optimizer, for settings whose phases were not measured; None
             where nothing is expected.
     """
+    changes = stack_changes(measurements)
     groups: dict[Setting, list[Measurement]] = {}
     for one in measurements:
         gpu = gpus.get(one.config.gpu)
         if gpu is not None:
-            setting = setting_of(one.config, gpu, vcpus_used(one))
+            setting = setting_measured(one, gpu, changes)
             groups.setdefault(setting, []).append(one)
     sources = []
     for setting, group in groups.items():
         config, gpu = group[-1].config, gpus[setting.gpu]
         hardware = hardware_measured(gpu, vcpus_used(group[-1]))
         line = fit_line(group, optimizer_s(config, hardware))
-        sources.append(MeasuredSetting(setting=setting, line=line, hardware=hardware, config=config))
+        change = None if setting.older_stack is None else changes[setting.gpu, setting.older_stack]
+        sources.append(
+            MeasuredSetting(setting=setting, stack_change=change, line=line, hardware=hardware, config=config)
+        )
     return tuple(sources)

@@ -122,7 +122,10 @@ class Compute:
         size = config.micro_batch_size
         micro_s = start.micro_batch_s(size)
         optimizer_s = line.fixed_s if source.setting.gpu_count == 1 else line.optimizer_s
+        optimizer_s *= source.stack_ratio
         spreads = [line.size_log_spread(size)]
+        if source.stack_change is not None:
+            spreads.append(source.stack_change.transfer_log_spread)
         ground = Ground.LINE
         if start.chip != chip:
             ratio, spread = self._ratio(technique, start.chip, chip, size, micro_s)

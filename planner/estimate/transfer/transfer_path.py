@@ -53,9 +53,9 @@ class Anchor:
         return self.chip.precision == chip.precision and self.chip.is_cpu == chip.is_cpu
 
     def micro_batch_s(self, micro_batch_size: float) -> float:
-        """Of one worker alone, at a batch size on the source's line."""
+        """Of one worker alone under the newest stack, at a batch size on the source's line."""
         line_s = self.source.line.micro_batch_s(micro_batch_size)
-        return max(0.05 * line_s, line_s - self.synchronisation_s)
+        return self.source.stack_ratio * max(0.05 * line_s, line_s - self.synchronisation_s)
 
     def unlikeness(self, config: TrialConfig) -> float:
         """Rough log spread of the way from here to ``config``, to try the most promising ones only."""
@@ -64,6 +64,7 @@ class Anchor:
             1.0 * (setting.gpu != config.gpu)
             + 0.4 * (setting.precision != config.precision)
             + 0.1 * (setting.is_checkpointed != config.is_checkpointed)
+            + 0.05 * (setting.older_stack is not None)
             + 0.3 * (setting.is_compiled != config.is_compiled)
             + 0.05 * (setting.gpu_count != config.gpu_count)
             + 0.05 * (setting.gpu_count != 1)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catalogs.gpus import DeviceKind
+from planner.estimate.software_stack import stack_changes
 from planner.plans.numerics_check import reference_of
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
@@ -69,6 +70,8 @@ def _found(report: Report) -> Iterator[Risk]:
         yield Risk(text=batch_problem(report), usd=0.0)
     for link in report.slow_links:
         yield Risk(text=link.message, usd=0.0)
+    for text in _upgrades(report):
+        yield Risk(text=text, usd=0.0)
     if answer.sweep_usd is None and answer.target.budget_usd is not None:
         text = (
             "What the sweep cost is unknown, since its devices have no price; the budget is held against the "
@@ -77,6 +80,21 @@ def _found(report: Report) -> Iterator[Risk]:
         yield Risk(text=text, usd=0.0)
     for name in answer.unpriced_gpus:
         yield Risk(text=f"{name} was measured, but no offer in the catalog has it.", usd=0.0)
+
+
+def _upgrades(report: Report) -> Iterator[str]:
+    """What a newer torch, CUDA or driver changed, where configurations were measured under both."""
+    confidence = report.recommendation.confidence
+    level = formats.percent(confidence)
+    changes = stack_changes(report.measurements).values()
+    for change in {(one.older, one.newest): one for one in changes if one.pair_count}.values():
+        ratio = change.ratio(confidence)
+        low, middle, high = (f"{100 * (one - 1):+.0f}%" for one in (ratio.low, ratio.expected, ratio.high))
+        pairs = formats.counted(change.pair_count, "configuration")
+        yield (
+            f"Since {change.newest.since(change.older)} a step takes {middle} ({level}: {low} to {high}), by "
+            f"{pairs} measured under both; earlier trials count with that."
+        )
 
 
 def _of_plan(report: Report, plan: Plan) -> Iterator[Risk]:

@@ -26,6 +26,7 @@ from tests.builders import (
     GIB,
     FakeEstimator,
     make_config,
+    make_environment,
     make_failure,
     make_measurement,
     make_offer,
@@ -437,3 +438,16 @@ def test_the_bill_names_what_it_leaves_out() -> None:
     for text in (to_terminal.render(report), to_markdown.render(report), to_html.render(report)):
         assert "Cost breakdown" in text
         assert "Not counted" in text
+
+
+def test_what_an_upgrade_changed_is_said_with_its_interval() -> None:
+    old, new = make_environment(torch="2.7.1"), make_environment(torch="2.8.0")
+    sizes = [replace(BF16, micro_batch_size=size) for size in (2, 4, 8)]
+    before = [make_measurement(one, step_time_s=1.0, environment=old, **STARTED) for one in sizes]
+    after = [make_measurement(one, step_time_s=1.06, environment=new, **STARTED) for one in sizes]
+    (said,) = [one for one in warnings(make_report(outcomes=(*before, *after))) if one.startswith("Since")]
+    assert said == (
+        "Since torch 2.8.0 (before: 2.7.1) a step takes +6% (90%: +3% to +9%), by 3 configurations measured "
+        "under both; earlier trials count with that."
+    )
+    assert not any(one.startswith("Since") for one in warnings(make_report(outcomes=before)))
