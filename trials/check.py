@@ -1,4 +1,4 @@
-"""Checks the user's model file by one real step on CPU, in a process of its own. Imports no torch.
+"""Checks the user's model file by one step on CPU, fake or real, in a process of its own. Imports no torch.
 
 What the file prints, its sys.exit, a crash or an endless loop stay in that process.
 """
@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from pathlib import Path
 
 from trials.errors import TrialsError
@@ -27,13 +28,22 @@ _ANSWER, _OUTPUT = "answer.json", "output.txt"  # in the folder of a check
 _SHOWN_LINES = 15  # of what a crashed check printed
 
 
+class RealStep(StrEnum):
+    """Whether one step is run for real, beside the one on fake tensors."""
+
+    CHEAP = "cheap"  # where it takes some seconds and half of the free memory at most
+    ALWAYS = "always"  # where it has the memory
+    FIRST = "first"  # before anything on fake tensors, which ended the process
+
+
 class Checking:
     """A check under way, made by `checking`. What is wrong with the file raises TrialsError."""
 
-    def __init__(self, workload: Workload, process: subprocess.Popen[bytes], folder: Path, limit_s: float):
+    def __init__(self, workload: Workload, folder: Path, limit_s: float, how: RealStep):
         self.workload = workload
-        self._process = process
         self._folder = folder
+        self._how = how
+        self._process = _start(workload, folder, how)
         self._limit_s = limit_s
         self._deadline_s = time.monotonic() + limit_s
 
@@ -42,7 +52,8 @@ class Checking:
         while not (self._folder / _ANSWER).exists():
             try:
                 self._process.wait(_POLL_S)
-                break
+                if not self._is_started_again():
+                    break
             except subprocess.TimeoutExpired:
                 if time.monotonic() > self._deadline_s:
                     break
@@ -50,9 +61,24 @@ class Checking:
 
     def result(self) -> WorkloadProfile:
         """Wait for the end: the whole profile."""
+        self.first_step()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(self._deadline_s - time.monotonic(), 0.0))
         return self._answer()
+
+    def end(self) -> None:
+        """End the process and what it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _is_started_again(self) -> bool:
+        """Start again with a real step where the one on fake tensors ended the process without an answer."""
+        if self._how is RealStep.FIRST or (self._folder / _ANSWER).exists():
+            return False
+        self._how = RealStep.FIRST
+        self._process = _start(self.workload, self._folder, self._how)
+        return True
 
     def _answer(self) -> WorkloadProfile:
         from pydantic import TypeAdapter  # a machine that only takes first steps may do without
@@ -68,27 +94,28 @@ class Checking:
 
 
 @contextmanager
-def checking(workload: Workload, *, limit_s: float = LIMIT_S) -> Iterator[Checking]:
+def checking(
+    workload: Workload, *, limit_s: float = LIMIT_S, how: RealStep = RealStep.CHEAP
+) -> Iterator[Checking]:
     """Run one step of the workload at batch size 2 and trace it, while the ``with`` block goes on."""
     with tempfile.TemporaryDirectory(prefix="planner-check-") as name:
-        folder = Path(name)
-        process = _start(workload, folder)
+        under_way = Checking(workload, Path(name), limit_s, how)
         try:
-            yield Checking(workload, process, folder, limit_s)
+            yield under_way
         finally:
-            _end(process)
+            under_way.end()
 
 
-def check(workload: Workload, *, limit_s: float = LIMIT_S) -> WorkloadProfile:
+def check(workload: Workload, *, limit_s: float = LIMIT_S, how: RealStep = RealStep.CHEAP) -> WorkloadProfile:
     """Run one step of the workload at batch size 2 and trace it.
 
     Raises TrialsError, naming file, function and fix, when the file does not meet the contract.
     """
-    with checking(workload, limit_s=limit_s) as under_way:
+    with checking(workload, limit_s=limit_s, how=how) as under_way:
         return under_way.result()
 
 
-def _start(workload: Workload, folder: Path) -> subprocess.Popen[bytes]:
+def _start(workload: Workload, folder: Path, how: RealStep) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-P",  # the current directory stays off the import path: its trials/ is not ours
@@ -97,6 +124,7 @@ def _start(workload: Workload, folder: Path) -> subprocess.Popen[bytes]:
         workload.path,
         workload.sha256,
         str(folder / _ANSWER),
+        how,
     ]
     with (folder / _OUTPUT).open("wb") as file:
         return subprocess.Popen(  # noqa: S603  (our own module; the path is an argument, not a command)
@@ -107,13 +135,6 @@ def _start(workload: Workload, folder: Path) -> subprocess.Popen[bytes]:
             env=os.environ | {"PYTHONPATH": _python_path()},
             start_new_session=True,
         )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process and what it started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _python_path() -> str:

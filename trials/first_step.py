@@ -1,9 +1,10 @@
-"""One real step of the user's file on CPU: what `trials.check` runs in a process of its own.
+"""Looks at the user's file: what `trials.check` runs in a process of its own.
 
-    python -P -m trials.first_step PATH SHA256 ANSWER
+    python -P -m trials.first_step PATH SHA256 ANSWER HOW
 
-writes a profile or an error to ANSWER as JSON: once when the step is done, again when it has been traced, so
-that a crash of the tracer loses nothing.
+writes a profile or an error to ANSWER as JSON: once when the file is known to work, again when it has been
+traced in full, so that a crash of the tracer loses nothing. The step is run on fake tensors first; then for
+real, on CPU at batch size 2, where that is cheap or where fake tensors cannot run it.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from trials.check import CHECK_BATCH_SIZE
+from trials.check import CHECK_BATCH_SIZE, RealStep
 from trials.errors import TrialsError
 from trials.measuring.failures import Unsupported
 from trials.measuring.loader import BatchFunction, DatasetSource, move_to, one_batch, tensors_of
@@ -32,23 +35,86 @@ from trials.model_file.blocks import find_blocks
 from trials.model_file.contract import LoadedWorkload, Step, call_user
 from trials.model_file.workload import load
 from trials.profile import Adapter, WorkloadProfile
-from trials.trial import Workload
+from trials.trial import Precision, Workload
+
+if TYPE_CHECKING:
+    from trials.profile import Trace
+    from trials.trace.redirect import CudaRequests
 
 CRASHED = "the tracer ended the process"
+SPARE_BYTES = 2**30  # of the machine's memory, left to others
 
 
-def main(path: str, sha256: str, answer: str) -> None:
-    """Check the file at ``path`` and write what was found."""
+def main(path: str, sha256: str, answer: str, how: str) -> None:
+    """Look at the file at ``path`` and write what was found."""
+    from trials.trace.redirect import cuda_as_cpu
+
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     workload = Workload(path=path, sha256=sha256)
+    available_bytes = _available_bytes()
+    _bound_memory(available_bytes)
     try:
-        loaded = load(workload)
-        profile = take_first_step(loaded)
+        with cuda_as_cpu(path) as requests:
+            _look(load(workload), Path(answer), RealStep(how), available_bytes, requests)
     except TrialsError as error:
         _write(Path(answer), {"error": str(error)})
+
+
+def _look(
+    loaded: LoadedWorkload, answer: Path, how: RealStep, available_bytes: int | None, cuda: CudaRequests
+) -> None:
+    """Write the profile, then the profile with its traces. Raises TrialsError: the file cannot be used."""
+    from trials.trace.cache import TraceCache
+    from trials.trace.survey import survey, why_no_real_step
+    from trials.trace.tracing import trace_step, trace_workload
+
+    known: tuple[Trace, ...] = ()
+    cache, step, why_none, why_not = None, None, "", ""
+    if how is not RealStep.FIRST:
+        try:
+            found = survey(loaded, micro_batch_size=CHECK_BATCH_SIZE)
+            cache = TraceCache.of(loaded.workload.sha256, found.digest)
+            known = cache.read() or (
+                trace_step(loaded, micro_batch_size=CHECK_BATCH_SIZE, precision=Precision.FP32),
+            )
+            step = found.step
+            why_not = why_no_real_step(known[0], available_bytes, is_wanted=how is RealStep.ALWAYS)
+        except TrialsError as error:
+            why_none = str(error)
+    if step is None or not why_not:
+        profile = take_first_step(loaded)
+    else:
+        profile = _profile(loaded, step, None, *_checked_batch(loaded))
+        profile = replace(profile, notes=(*profile.notes, f"no real step was run: {why_not}"))
+    profile = replace(profile, notes=(*profile.notes, *_cuda_notes(cuda)))
+    _write_profile(answer, profile)
+    try:
+        outcome = trace_workload(loaded, known=known, is_real_allowed=not why_not)
+    except Exception as error:  # noqa: BLE001  (the user's model runs inside: anything may come of it)
+        _write_profile(answer, replace(profile, trace_note=f"{type(error).__name__}: {error}"))
         return
-    _write_profile(Path(answer), profile)
-    _write_profile(Path(answer), _traced(loaded, profile))
+    note = outcome.note or ("" if outcome.traces else why_none)
+    _write_profile(answer, replace(profile, traces=outcome.traces, trace_note=note))
+    if cache is not None and outcome.traces and outcome.traces != known:
+        cache.write(outcome.traces)
+
+
+def _cuda_notes(cuda: CudaRequests) -> tuple[str, ...]:
+    def lines(numbers: list[int]) -> str:
+        return ("line " if len(numbers) == 1 else "lines ") + ", ".join(map(str, sorted(numbers)))
+
+    notes = []
+    if cuda.lines:
+        notes.append(
+            f"{lines(cuda.lines)} of the file asks for CUDA, which this machine lacks: the step was traced on"
+            " the CPU in its place; a trial on the CPU will refuse it"
+        )
+    if cuda.asked_lines:
+        notes.append(
+            f"{lines(cuda.asked_lines)} of the file asks whether CUDA is there: what it does without was"
+            " traced"
+        )
+    return tuple(notes)
 
 
 def _end_with(parent: int) -> None:
@@ -56,6 +122,23 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os.killpg(0, signal.SIGKILL)
+
+
+def _available_bytes() -> int | None:
+    """Memory that this machine has left; None where it does not say."""
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _bound_memory(available_bytes: int | None) -> None:
+    """Let what is too large for this machine fail with a reason, before the kernel ends the process."""
+    if available_bytes is None:
+        return
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (max(available_bytes - SPARE_BYTES, SPARE_BYTES),) * 2)
 
 
 def take_first_step(loaded: LoadedWorkload) -> WorkloadProfile:
@@ -75,14 +158,23 @@ def take_first_step(loaded: LoadedWorkload) -> WorkloadProfile:
     call_user(path, "the backward pass", loss.backward)
     optimizer = loaded.build_optimizer(step)
     call_user(path, "the optimizer's step", optimizer.step)
+    return _profile(loaded, step, loss.item(), batch, sample_shape)
+
+
+def _profile(
+    loaded: LoadedWorkload, step: Step, loss: float | None, batch: Any, sample_shape: str
+) -> WorkloadProfile:
+    """What the built step and its batch say, without a trace."""
     block_count = len(find_blocks(step.model))
     source = loaded.source
     return WorkloadProfile(
         adapter=find_adapter(step.model),
-        parameter_count=sum(one.numel() for one in step.parameters()),
-        trainable_parameter_count=sum(one.numel() for one in step.parameters() if one.requires_grad),
+        parameter_count=sum(parameter.numel() for parameter in step.parameters()),
+        trainable_parameter_count=sum(
+            parameter.numel() for parameter in step.parameters() if parameter.requires_grad
+        ),
         sample_shape=sample_shape,
-        loss=loss.item(),
+        loss=loss,
         dataset_size=source.size if isinstance(source, DatasetSource) else None,
         tokens_per_sample=loaded.tokens_per_sample,
         hint=loaded.hint,
@@ -164,16 +256,6 @@ def _shapes(tensors: list[tuple[str, torch.Tensor]], without: int | None = None)
         kind = str(tensor.dtype).removeprefix("torch.")
         parts.append(f"{name} {kind}[{', '.join(map(str, sizes))}]".strip())
     return ", ".join(parts)
-
-
-def _traced(loaded: LoadedWorkload, profile: WorkloadProfile) -> WorkloadProfile:
-    from trials.trace.tracing import trace_workload  # slow to import, and the step comes first
-
-    try:
-        outcome = trace_workload(loaded)
-    except Exception as error:  # noqa: BLE001  (the user's model runs inside: anything may come of it)
-        return replace(profile, trace_note=f"{type(error).__name__}: {error}")
-    return replace(profile, traces=outcome.traces, trace_note=outcome.note)
 
 
 def _write_profile(answer: Path, profile: WorkloadProfile) -> None:

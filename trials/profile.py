@@ -100,13 +100,13 @@ class TargetHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadProfile:
-    """What `planner check` found by one real step on CPU at batch size 2, and by tracing."""
+    """What `planner check` found by tracing a step, and by a real one on CPU where that is cheap."""
 
     adapter: Adapter
     parameter_count: int
     trainable_parameter_count: int
     sample_shape: str  # "input_ids int64[1024]"
-    loss: float
+    loss: float | None  # of one real step of two samples in fp32; None where none was run
     dataset_size: int | None  # samples in one epoch; None for synthetic batches
     tokens_per_sample: int | None
     hint: TargetHint

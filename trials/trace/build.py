@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from trials.errors import TrialsError
 from trials.measuring.failures import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,8 @@ def build_fake(build: Callable[[], Built], fake: FakeTensorMode) -> Built:
     its parameters, buffers and batch are replaced by fake ones.
     """
     try:
-        built = build()
+        with _conversions():
+            built = build()
     except Unsupported:
         raise
     except Exception:  # noqa: BLE001  (the user's code: whatever stops it under fake tensors, try it for real)
@@ -44,6 +46,42 @@ def build_fake(build: Callable[[], Built], fake: FakeTensorMode) -> Built:
     for group in [] if built.optimizer is None else built.optimizer.param_groups:
         group["params"] = [replaced.get(id(one), one) for one in group["params"]]
     return replace(built, batch=tree_map_only(torch.Tensor, lambda one: _fake(one, fake), built.batch))
+
+
+@contextmanager
+def _conversions() -> Iterator[None]:
+    """Lets a module of fake tensors be converted (``.to(torch.bfloat16)``, ``.half()``, ``.cuda()``).
+
+    torch swaps the contents of fake parameters, which their mode's weak references forbid; here each
+    parameter is replaced instead, a shared one by the same everywhere.
+    """
+    before = nn.Module._apply
+
+    def apply(
+        module: nn.Module,
+        fn: Callable[[torch.Tensor], torch.Tensor],
+        recurse: bool = True,  # noqa: FBT001 - torch's
+    ) -> nn.Module:
+        replaced: dict[int, nn.Parameter] = {}
+        for part in module.modules() if recurse else (module,):
+            for name, parameter in part._parameters.items():
+                if parameter is None:
+                    continue
+                if id(parameter) not in replaced:
+                    with torch.no_grad():
+                        new = nn.Parameter(fn(parameter), parameter.requires_grad)
+                    replaced[id(parameter)] = replaced[id(new)] = new
+                part._parameters[name] = replaced[id(parameter)]
+            for name, buffer in part._buffers.items():
+                if buffer is not None:
+                    part._buffers[name] = fn(buffer)
+        return module
+
+    nn.Module._apply = apply  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module._apply = before  # type: ignore[method-assign]
 
 
 def _build_real(build: Callable[[], Built]) -> Built:

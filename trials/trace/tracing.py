@@ -48,7 +48,16 @@ if TYPE_CHECKING:
 
     from trials.model_file.contract import LoadedWorkload
 
-__all__ = ["Built", "TraceOutcome", "trace_built", "trace_real_step", "trace_step", "trace_workload"]
+__all__ = [
+    "Built",
+    "TraceOutcome",
+    "explain",
+    "step_builder",
+    "trace_built",
+    "trace_real_step",
+    "trace_step",
+    "trace_workload",
+]
 
 REAL_STEP_BATCH_SIZE = 2  # BatchNorm refuses 1 on maps of one pixel
 
@@ -67,19 +76,24 @@ def trace_workload(
     micro_batch_sizes: Sequence[int] = (2, 8),
     precisions: Sequence[str] = (Precision.FP32, Precision.BF16),
     checkpointing: Sequence[bool] = (False, True),
+    known: Sequence[Trace] = (),
+    is_real_allowed: bool = True,
 ) -> TraceOutcome:
     """Trace every combination of the knobs that changes the operations; run it where a crash may be borne.
 
     TF32 has the trace of FP32. A combination that the workload refuses (checkpointing without blocks, a data
     set smaller than the batch) is left out. Two batch sizes give the lines that FLOPs, bytes and memory
-    follow; a few more show where kernels fill the GPU.
+    follow; a few more show where kernels fill the GPU. ``known`` traces are taken as they are; a real step in
+    place of a trace is run only where ``is_real_allowed``.
     """
+    made = {(trace.micro_batch_size, trace.precision, trace.is_checkpointed): trace for trace in known}
     traces = []
     reasons = []
     for size, precision, is_checkpointed in product(micro_batch_sizes, precisions, checkpointing):
         try:
             traces.append(
-                trace_step(
+                made.get((size, precision, is_checkpointed))
+                or trace_step(
                     loaded, micro_batch_size=size, precision=precision, is_checkpointed=is_checkpointed
                 )
             )
@@ -89,6 +103,8 @@ def trace_workload(
                 break
     if traces:
         return TraceOutcome(traces=tuple(traces), note="; ".join(dict.fromkeys(reasons)))
+    if not is_real_allowed:
+        return TraceOutcome(traces=(), note="; ".join(dict.fromkeys(reasons)))
     return _instead(loaded, "; ".join(dict.fromkeys(reasons)))
 
 
@@ -102,7 +118,7 @@ def trace_step(
 ) -> Trace:
     """The trace of a user's workload. Raises TrialsError with the reason where it cannot be traced."""
     try:
-        build = _builder(loaded, micro_batch_size, is_checkpointed=is_checkpointed)
+        build = step_builder(loaded, micro_batch_size, is_checkpointed=is_checkpointed)
     except Unsupported as error:
         raise TrialsError(str(error)) from error
     return trace_built(
@@ -137,7 +153,7 @@ def trace_built(
                 step, micro_batch_size=micro_batch_size, is_checkpointed=is_checkpointed, is_fake=True
             )
         except Exception as error:  # the user's model runs inside: anything may come of it
-            raise TrialsError(_reason(error)) from error
+            raise TrialsError(explain(error)) from error
 
 
 def trace_real_step(
@@ -219,7 +235,8 @@ def _without_mkldnn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-def _builder(loaded: LoadedWorkload, size: int, *, is_checkpointed: bool) -> Callable[[], Built]:
+def step_builder(loaded: LoadedWorkload, size: int, *, is_checkpointed: bool) -> Callable[[], Built]:
+    """A function that builds the workload's step of ``size`` samples. Raises Unsupported: no such batch."""
     batch = one_batch(loaded.source, size)  # real: its data is only looked at for its shapes
 
     def build() -> Built:
@@ -239,10 +256,10 @@ def _builder(loaded: LoadedWorkload, size: int, *, is_checkpointed: bool) -> Cal
 def _instead(loaded: LoadedWorkload, reason: str) -> TraceOutcome:
     """One real step, for a model that cannot be traced."""
     try:
-        build = _builder(loaded, REAL_STEP_BATCH_SIZE, is_checkpointed=False)
+        build = step_builder(loaded, REAL_STEP_BATCH_SIZE, is_checkpointed=False)
         trace = trace_real_step(build, micro_batch_size=REAL_STEP_BATCH_SIZE)
     except Exception as error:  # noqa: BLE001  (the user's model runs inside: anything may come of it)
-        return TraceOutcome(traces=(), note=f"{reason}; and one real step failed: {_reason(error)}")
+        return TraceOutcome(traces=(), note=f"{reason}; and one real step failed: {explain(error)}")
     return TraceOutcome(
         traces=(trace,),
         note=f"{reason}; FLOPs, bytes and memory were recorded on one real CPU step at batch size"
@@ -250,7 +267,7 @@ def _instead(loaded: LoadedWorkload, reason: str) -> TraceOutcome:
     )
 
 
-def _reason(error: Exception) -> str:
+def explain(error: Exception) -> str:
     """Why a model could not be traced, in words."""
     if isinstance(error, TrialsError | Unsupported):
         return str(error)
