@@ -15,8 +15,8 @@ from dataclasses import replace
 from trials.devices import DeviceGroup
 from trials.errors import TrialsError
 from trials.trial import Outcome, Purpose, TrialConfig, Workload
-from trials.warm.lanes import Lanes
-from trials.warm.runner_settings import RunnerSettings
+from trials.workers.node_pool import NodePool
+from trials.workers.runner_settings import RunnerSettings
 
 __all__ = ["Runner", "RunnerSettings", "open_runner"]
 
@@ -50,7 +50,7 @@ class Runner:
     def __init__(self, workload: Workload, groups: Sequence[DeviceGroup], settings: RunnerSettings) -> None:
         self._workload = workload
         self._settings = settings
-        self._types = {group.gpu: Lanes(workload, group, settings) for group in groups}
+        self._types = {group.gpu: NodePool(workload, group, settings) for group in groups}
         self._early: threading.Thread | None = None
 
     def start_early(self, config: TrialConfig) -> None:
@@ -60,35 +60,35 @@ class Runner:
         """
         if len(self._types) != 1:
             return
-        lanes = self._types[config.gpu]
+        pool = self._types[config.gpu]
         self._early = threading.Thread(
-            target=lanes.start_early, args=(config,), daemon=True, name="early-start"
+            target=pool.start_early, args=(config,), daemon=True, name="early-start"
         )
         self._early.start()
 
     def __call__(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
         """Run one trial."""
-        lanes = self._types.get(config.gpu)
-        if lanes is None:
+        pool = self._types.get(config.gpu)
+        if pool is None:
             known = ", ".join(sorted(self._types)) or "no known device"
             raise TrialsError(f"no {config.gpu} in the cluster; it has {known}")
         if self._early is not None:
             self._early.join()  # beside it, a trial would start workers on another node
-        return lanes.run(config, purpose)
+        return pool.run(config, purpose)
 
     def has_room(self, config: TrialConfig, in_flight: Sequence[TrialConfig]) -> bool:
-        """Whether a trial would begin at once beside those in flight; see `Lanes.has_room`."""
-        lanes = self._types.get(config.gpu)
-        return lanes is None or lanes.has_room(config, [one for one in in_flight if one.gpu == config.gpu])
+        """Whether a trial would begin at once beside those under way; see `NodePool.has_room`."""
+        pool = self._types.get(config.gpu)
+        return pool is None or pool.has_room(config, [one for one in in_flight if one.gpu == config.gpu])
 
     def held(self) -> Mapping[str, int]:
         """Devices that groups hold now, by GPU type: GPUs, or CPU machines."""
-        held = {gpu: lanes.held_count for gpu, lanes in self._types.items()}
+        held = {gpu: pool.held_count for gpu, pool in self._types.items()}
         return {gpu: count for gpu, count in held.items() if count}
 
     def held_from_s(self) -> Mapping[str, float]:
         """Since when, by time.monotonic, those devices are held."""
-        since = {gpu: lanes.held_from_s for gpu, lanes in self._types.items()}
+        since = {gpu: pool.held_from_s for gpu, pool in self._types.items()}
         return {gpu: from_s for gpu, from_s in since.items() if from_s is not None}
 
     def regroup(self, groups: Sequence[DeviceGroup], worker_counts: Mapping[str, int]) -> bool:
@@ -96,22 +96,22 @@ class Runner:
         self._settings = replace(self._settings, worker_counts=worker_counts)
         there = {group.gpu: group for group in groups}
         is_whole = True
-        for gpu, lanes in list(self._types.items()):
-            has_moved = lanes.move_to(there.get(gpu), self._settings)
+        for gpu, pool in list(self._types.items()):
+            has_moved = pool.move_to(there.get(gpu), self._settings)
             is_whole = is_whole and has_moved
             if has_moved and gpu not in there:
                 del self._types[gpu]
         for gpu, found in there.items():
             if gpu not in self._types:
-                self._types[gpu] = Lanes(self._workload, found, self._settings)
+                self._types[gpu] = NodePool(self._workload, found, self._settings)
         return is_whole
 
     def close(self) -> None:
         """End all workers, also those that are only starting."""
         is_starting = self._early is not None and self._early.is_alive()
-        for lanes in self._types.values():
-            lanes.close()
+        for pool in self._types.values():
+            pool.close()
         if self._early is not None and is_starting:
             self._early.join(_EARLY_END_LIMIT_S)  # its thread sees the start fail, or has just begun it
-            for lanes in self._types.values():
-                lanes.close()
+            for pool in self._types.values():
+                pool.close()

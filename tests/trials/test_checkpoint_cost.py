@@ -19,7 +19,7 @@ from trials.measuring.measure import MeasureSettings, measure, merge
 from trials.measuring.place import Place
 from trials.measuring.state_file import copied, read_state, write_state
 from trials.trial import Measurement, Outcome, Parallelism, TrialConfig, Workload
-from trials.warm.extras_due import extras_due
+from trials.workers.extras_due import extras_due
 
 
 def trained() -> tuple[nn.Module, torch.optim.Optimizer]:

@@ -10,7 +10,7 @@ from trials.extras import Collective, Extras, LinkProbe
 from trials.measuring.collectives import SIZES_BYTES, probe_links
 from trials.measuring.place import Place
 from trials.trial import Parallelism
-from trials.warm.extras_due import extras_due
+from trials.workers.extras_due import extras_due
 
 
 def run_probe(place: Place, limit_s: float) -> LinkProbe:

@@ -1,7 +1,7 @@
 """How long a trial may take, from those seen."""
 
 from tests.builders import make_config, make_measurement
-from trials.warm.limits import FIRST_LIMIT_S, LEAST_LIMIT_S, limit_s
+from trials.workers.limits import FIRST_LIMIT_S, LEAST_LIMIT_S, limit_s
 
 SMALL = make_config(micro_batch_size=8, accumulation=1)
 

@@ -15,7 +15,7 @@ from trials.extras import Extras
 from trials.measuring.measure import MeasureSettings, measure
 from trials.measuring.place import Place
 from trials.trial import Measurement, Precision
-from trials.warm.extras_due import extras_due
+from trials.workers.extras_due import extras_due
 
 SIZE, NOISE_SCALE = 400, 50.0
 # Samples are normal about 1, the loss is half the squared distance to them: the gradient of a sample is the

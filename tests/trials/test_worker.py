@@ -2,7 +2,7 @@
 
 import weakref
 
-from trials.warm.worker import forget_in_meshes
+from trials.workers.worker import forget_in_meshes
 
 
 class Thing:

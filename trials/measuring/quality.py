@@ -164,7 +164,7 @@ def _straggler(own_work_s: Sequence[float]) -> str:
         return ""
     return (
         f"straggler: a micro batch takes rank {slowest} of {len(own_work_s)} {excess:.0%} longer than the"
-        " median rank, and all wait for it; look at its GPU's clock, its link to the host and its host"
+        " median rank, and all wait for it; look at its GPU's clock, its link to the host and what else runs"
     )
 
 

@@ -1,16 +1,16 @@
 """The loop inside a warm Ray Train worker: ask, measure, answer, repeat.
 
-Two process groups. The control group (gloo, patient) carries orders and answers between the ranks. Each trial
-gets a data group of its own (nccl on CUDA, gloo on CPU) over the ranks that take part, so that nothing of a
-failed collective outlives its trial.
+Two process groups. The control group (gloo, patient) carries requests and answers between the ranks. Each
+trial gets a data group of its own (nccl on CUDA, gloo on CPU) over the ranks that take part, so that nothing
+of a failed collective outlives its trial.
 
 What can go wrong with a rank, and how it ends within bounded time:
 
 - it raises: it reports its failure and drops its data group, so that gloo tells the others at once; those it
   does not reach (nccl) end themselves after a grace and the group restarts
-- it hangs, or a collective waits for ever: the black box ends every rank at the trial's limit, with stacks
+- it hangs, or a collective waits for ever: the crash record ends every rank at the trial's limit, with stacks
 - it is killed or leaves by ``os._exit``: the control group breaks, Ray Train restarts the group, and the
-  successor brings the box to the broker
+  successor brings the record to the broker
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from trials.measuring.failures import explain
 from trials.measuring.place import Place
 from trials.measuring.settings import settings_for
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, Workload
-from trials.warm.blackbox import Recorder, box_folder, read_boxes
-from trials.warm.broker import Order
-from trials.warm.group import GroupPlan, resolve
+from trials.workers.broker import TrialRequest
+from trials.workers.crash_record import CrashRecorder, crash_folder, read_crash_records
+from trials.workers.group import GroupPlan, resolve
 
-_CONTROL_LIMIT = timedelta(days=7)  # idle workers wait for the next order
+_CONTROL_LIMIT = timedelta(days=7)  # idle workers wait for the next request
 FOLLOW_AFTER_S = 10.0  # what a restart costs: waiting longer for a rank that failed does not pay
 
 
 @dataclass(frozen=True, slots=True)
-class _Crew:
+class WorkerContext:
     """This rank and its means."""
 
     plan: GroupPlan
@@ -57,27 +57,27 @@ class _Crew:
     control: Any  # process group of all ranks
     device_names: tuple[str, ...]  # by rank
     workload: Workload  # as it lies on this node
-    recorder: Recorder
+    recorder: CrashRecorder
     measure: Callable[..., Outcome]
     merge: Callable[..., Outcome]
 
 
 def run_worker(config: dict[str, Any]) -> None:
     """Ray Train's train function, on every rank."""
-    crew = _prepare(config["plan"], config["host"])
-    epoch = _say_hello(crew)
+    context = _prepare(config["plan"], config["host"])
+    epoch = _say_hello(context)
     gc.collect()
     gc.freeze()  # what is loaded now stays; later collections need not look at it
     while True:
-        box: list[Order | None] = [None]
-        if crew.rank == 0:
-            box = [ray.get(crew.host.next_order.remote(epoch))]
-        dist.broadcast_object_list(box, src=0, group=crew.control)
-        order = box[0]
-        if order is None:
+        slot: list[TrialRequest | None] = [None]
+        if context.rank == 0:
+            slot = [ray.get(context.host.next_request.remote(epoch))]
+        dist.broadcast_object_list(slot, src=0, group=context.control)
+        request = slot[0]
+        if request is None:
             break
-        _do(crew, order)
-    crew.recorder.remove()
+        _do(context, request)
+    context.recorder.remove()
 
 
 def local_workload(workload: Workload) -> Workload:
@@ -89,7 +89,7 @@ def local_workload(workload: Workload) -> Workload:
     return replace(workload, path=str(folder / Path(workload.path).name))
 
 
-def _prepare(plan: GroupPlan, host: Any) -> _Crew:
+def _prepare(plan: GroupPlan, host: Any) -> WorkerContext:
     rank = ray.train.get_context().get_world_rank()
     device = "cpu"
     if not plan.is_cpu and torch.cuda.is_available():
@@ -100,7 +100,7 @@ def _prepare(plan: GroupPlan, host: Any) -> _Crew:
     dist.all_gather_object(names, resolve(plan.identify)(device), group=control)
     workload = local_workload(plan.workload)
     os.chdir(Path(workload.path).parent)  # relative paths in the user's file
-    return _Crew(
+    return WorkerContext(
         plan=plan,
         host=host,
         rank=rank,
@@ -108,90 +108,90 @@ def _prepare(plan: GroupPlan, host: Any) -> _Crew:
         control=control,
         device_names=tuple(names),
         workload=workload,
-        recorder=Recorder(box_folder(plan.token), rank),
+        recorder=CrashRecorder(crash_folder(plan.token), rank),
         measure=resolve(plan.measure),
         merge=resolve(plan.merge),
     )
 
 
-def _say_hello(crew: _Crew) -> int:
+def _say_hello(context: WorkerContext) -> int:
     """Bring what predecessors left on the nodes to the broker."""
-    found: list[Any] = [None] * crew.plan.worker_count
-    own = [one for one in read_boxes(box_folder(crew.plan.token)) if one.rank == crew.rank]
-    dist.all_gather_object(found, own, group=crew.control)
-    if crew.rank:
+    found: list[Any] = [None] * context.plan.worker_count
+    own = [one for one in read_crash_records(crash_folder(context.plan.token)) if one.rank == context.rank]
+    dist.all_gather_object(found, own, group=context.control)
+    if context.rank:
         return 0
-    return int(ray.get(crew.host.hello.remote([one for boxes in found for one in boxes])))
+    return int(ray.get(context.host.hello.remote([one for records in found for one in records])))
 
 
-def _do(crew: _Crew, order: Order) -> None:
+def _do(context: WorkerContext, request: TrialRequest) -> None:
     """One trial, on every rank; those that take no part wait."""
-    crew.recorder.begin(order.trial_id, order.limit_s)
-    ranks = order.ranks
-    # the box ends a rank at the limit, so the collectives need none of their own
-    data = dist.new_group(ranks, timeout=timedelta(seconds=2 * order.limit_s)) if len(ranks) > 1 else None
-    dist.barrier(group=crew.control)
-    if crew.rank == 0:
-        ray.get(crew.host.begun.remote(order.trial_id))
+    context.recorder.begin(request.trial_id, request.limit_s)
+    ranks = request.ranks
+    # the record ends a rank at the limit, so the collectives need none of their own
+    data = dist.new_group(ranks, timeout=timedelta(seconds=2 * request.limit_s)) if len(ranks) > 1 else None
+    dist.barrier(group=context.control)
+    if context.rank == 0:
+        ray.get(context.host.begun.remote(request.trial_id))
     outcome: Outcome | None = None
-    if crew.rank in ranks:
-        with _watched(crew, order):
-            outcome = _attempt(crew, order, data)
-            crew.recorder.finish_part()
+    if context.rank in ranks:
+        with _watched(context, request):
+            outcome = _attempt(context, request, data)
+            context.recorder.finish_part()
             if isinstance(outcome, Failure):
-                ray.get(crew.host.failed.remote(order.trial_id, crew.rank, outcome))
+                ray.get(context.host.failed.remote(request.trial_id, context.rank, outcome))
     _leave(data, has_failed=isinstance(outcome, Failure))
     del data
-    outcomes: list[Any] = [None] * crew.plan.worker_count
-    dist.all_gather_object(outcomes, outcome, group=crew.control)
-    crew.recorder.end()
-    if crew.rank == 0:
-        merged = crew.merge([one for one in outcomes if one is not None])
-        ray.get(crew.host.done.remote(order.trial_id, merged))
+    outcomes: list[Any] = [None] * context.plan.worker_count
+    dist.all_gather_object(outcomes, outcome, group=context.control)
+    context.recorder.end()
+    if context.rank == 0:
+        merged = context.merge([one for one in outcomes if one is not None])
+        ray.get(context.host.done.remote(request.trial_id, merged))
 
 
-def _attempt(crew: _Crew, order: Order, data: Any) -> Outcome:
-    config, ranks = order.config, order.ranks
+def _attempt(context: WorkerContext, request: TrialRequest, data: Any) -> Outcome:
+    config, ranks = request.config, request.ranks
 
     def report(measurement: Measurement) -> None:
-        ray.get(crew.host.measured.remote(order.trial_id, crew.rank, measurement))
+        ray.get(context.host.measured.remote(request.trial_id, context.rank, measurement))
 
-    wrong = {crew.device_names[rank] for rank in ranks} - {crew.plan.device_name}
+    wrong = {context.device_names[rank] for rank in ranks} - {context.plan.device_name}
     if wrong:  # every rank knows it, so none waits for another
         reason = (
-            f"the trial is for {crew.plan.device_name}, but the worker runs on {', '.join(sorted(wrong))}"
+            f"the trial is for {context.plan.device_name}, but the worker runs on {', '.join(sorted(wrong))}"
         )
         return Failure(config=config, kind=FailureKind.WRONG_DEVICE, reason=reason, trial_s=0.0)
     place = Place(
-        rank=ranks.index(crew.rank),
+        rank=ranks.index(context.rank),
         world_size=len(ranks),
-        device=crew.device,
+        device=context.device,
         process_group=data,
-        threads=crew.plan.threads_of(config),
+        threads=context.plan.threads_of(config),
         ray_version=ray.__version__,
         report=report,
     )
-    settings = crew.plan.measure_settings
-    if order.purpose is not Purpose.SEARCH:
-        settings = settings_for(order.purpose, settings)
+    settings = context.plan.measure_settings
+    if request.purpose is not Purpose.SEARCH:
+        settings = settings_for(request.purpose, settings)
     try:
-        return crew.measure(crew.workload, config, place, settings, order.extras)
+        return context.measure(context.workload, config, place, settings, request.extras)
     except BaseException as error:  # noqa: BLE001  (even sys.exit of the user's file must not end the group)
-        return explain(error, config, crew.workload.path, trial_s=0.0)
+        return explain(error, config, context.workload.path, trial_s=0.0)
 
 
 @contextmanager
-def _watched(crew: _Crew, order: Order) -> Iterator[None]:
+def _watched(context: WorkerContext, request: TrialRequest) -> Iterator[None]:
     """End this process when another rank has failed and this one still waits for it after a grace."""
-    if len(order.ranks) == 1:
+    if len(request.ranks) == 1:
         yield
         return
     is_over = threading.Event()
 
     def watch() -> None:
-        first = ray.get(crew.host.first_failed.remote(order.trial_id))
+        first = ray.get(context.host.first_failed.remote(request.trial_id))
         if first is not None and not is_over.wait(FOLLOW_AFTER_S):
-            ray.get(crew.host.follow.remote(order.trial_id, crew.rank))
+            ray.get(context.host.follow.remote(request.trial_id, context.rank))
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="trial-watch").start()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from trials.trial import Failure, FailureKind, TrialConfig
-from trials.warm.blackbox import Box
+from trials.workers.crash_record import CrashRecord
 
 # Ray's memory monitor ends a worker before the kernel would
 # (https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html).
@@ -18,7 +18,7 @@ def explain_loss(
     *,
     ranks: Sequence[int],
     limit_s: float,
-    boxes: Sequence[Box],
+    records: Sequence[CrashRecord],
     failed: Mapping[int, Failure],
     followers: Collection[int],
     lost: Mapping[int, str],
@@ -32,21 +32,23 @@ def explain_loss(
         config: the trial's.
         ranks: of the group's workers, those that take part in it.
         limit_s: its time limit.
-        boxes: of this trial, from every rank that could be asked.
+        records: of this trial, from every rank that could be asked.
         failed: what ranks reported before they ended, the first one first.
         followers: ranks that ended themselves because another had failed.
         lost: what Ray Train said of ranks, by rank.
     """
-    finished = {box.rank for box in boxes if box.is_finished}
+    finished = {record.rank for record in records if record.is_finished}
     suspects = set(ranks) - failed.keys() - set(followers) - finished
-    mine = [box for box in boxes if box.rank in suspects]
+    mine = [record for record in records if record.rank in suspects]
     causes = {rank: failure for rank, failure in failed.items() if not failure.kind.is_symptom}
     told = causes or ({} if suspects else failed)
     if told:
         rank, failure = next(iter(told.items()))
         return replace(failure, reason=f"{failure.reason} (rank {rank} of {len(ranks)})", trial_s=0.0)
     kind, reason = _reason(mine, suspects, len(ranks), limit_s, lost)
-    return Failure(config=config, kind=kind, reason=reason, trial_s=0.0, detail=_detail(boxes, failed, lost))
+    return Failure(
+        config=config, kind=kind, reason=reason, trial_s=0.0, detail=_detail(records, failed, lost)
+    )
 
 
 def is_low_memory(text: str) -> bool:
@@ -55,12 +57,16 @@ def is_low_memory(text: str) -> bool:
 
 
 def _reason(
-    boxes: Sequence[Box], suspects: Collection[int], count: int, limit_s: float, lost: Mapping[int, str]
+    records: Sequence[CrashRecord],
+    suspects: Collection[int],
+    count: int,
+    limit_s: float,
+    lost: Mapping[int, str],
 ) -> tuple[FailureKind, str]:
-    if any(box.stacks for box in boxes):
+    if any(record.stacks for record in records):
         return FailureKind.TIMED_OUT, f"not done within its limit of {limit_s:.0f} s"
     who = _ranks(suspects, count)
-    if any(box.kernel_kill_count for box in boxes):
+    if any(record.kernel_kill_count for record in records):
         return FailureKind.OUT_OF_MEMORY, f"the kernel killed {who} because the host's memory ran out"
     if any(map(is_low_memory, lost.values())):
         return FailureKind.OUT_OF_MEMORY, f"Ray stopped {who} because the host's memory ran low"
@@ -76,8 +82,8 @@ def _ranks(ranks: Collection[int], count: int) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, sorted(ranks)))} of {count}"
 
 
-def _detail(boxes: Sequence[Box], failed: Mapping[int, Failure], lost: Mapping[int, str]) -> str:
-    parts = [f"stacks of rank {box.rank}:\n{box.stacks}" for box in boxes if box.stacks]
+def _detail(records: Sequence[CrashRecord], failed: Mapping[int, Failure], lost: Mapping[int, str]) -> str:
+    parts = [f"stacks of rank {record.rank}:\n{record.stacks}" for record in records if record.stacks]
     parts += [f"rank {rank} reported: {one.reason}\n{one.detail}" for rank, one in failed.items()]
     parts += [f"Ray on rank {rank}: {text}" for rank, text in lost.items()]
     return "\n".join(parts)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from trials.cluster.discovery import ignore
 from trials.extras import Extras
 from trials.trial import Measurement, TrialConfig
-from trials.warm.group import IdentifyFunction, MeasureFunction, MergeFunction
-from trials.warm.limits import limit_s
+from trials.workers.group import IdentifyFunction, MeasureFunction, MergeFunction
+from trials.workers.limits import limit_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

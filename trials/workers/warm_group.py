@@ -16,14 +16,14 @@ from trials.cluster.placement import backend, capacity, refusal, worker_resource
 from trials.devices import DeviceGroup, Node
 from trials.extras import Extras
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig, Workload
-from trials.warm.blackbox import box_folder
-from trials.warm.broker import ANSWER_MARGIN_S, Ended, Order
-from trials.warm.extras_due import EXTRAS_LIMIT_S, extras_due
-from trials.warm.group import TRAIN_ENVIRONMENT, GroupPlan, Host, Share, first_line
-from trials.warm.limits import confirming_limit_s
-from trials.warm.orphans import free_orphans
-from trials.warm.postmortem import is_low_memory
-from trials.warm.runner_settings import RunnerSettings
+from trials.workers.broker import ANSWER_MARGIN_S, TrialReply, TrialRequest
+from trials.workers.crash_record import crash_folder
+from trials.workers.extras_due import EXTRAS_LIMIT_S, extras_due
+from trials.workers.group import TRAIN_ENVIRONMENT, GroupPlan, Host, Share, first_line
+from trials.workers.limits import confirming_limit_s
+from trials.workers.orphans import free_orphans
+from trials.workers.postmortem import is_low_memory
+from trials.workers.runner_settings import RunnerSettings
 
 _LONG = (Purpose.CONFIRM, Purpose.GUARD)  # many steps; of the guard half in fp32, which may be much slower
 _STOP_LIMIT_S = 20.0
@@ -91,7 +91,7 @@ class WarmGroup:
         wanted = Extras() if purpose is Purpose.PROBE else self.settings.extras
         extras = extras_due(wanted, config, self._seen)
         extras_limit_s = 0.0 if extras.is_nothing else EXTRAS_LIMIT_S
-        order = Order(
+        request = TrialRequest(
             trial_id=self._trial_id,
             config=config,
             ranks=self._plan.ranks_of(config),
@@ -101,13 +101,13 @@ class WarmGroup:
             extras=extras,
             purpose=purpose,
         )
-        ended = self._ask(order)
-        is_lost = isinstance(ended.outcome, Failure) and ended.outcome.is_device_lost
-        if ended.is_broken or is_lost:
+        reply = self._ask(request)
+        is_lost = isinstance(reply.outcome, Failure) and reply.outcome.is_device_lost
+        if reply.is_broken or is_lost:
             self.close(is_broken=True)
-        if isinstance(ended.outcome, Measurement):
-            self._seen.append(ended.outcome)
-        return ended.outcome
+        if isinstance(reply.outcome, Measurement):
+            self._seen.append(reply.outcome)
+        return reply.outcome
 
     @property
     def held_count(self) -> int:
@@ -136,14 +136,18 @@ class WarmGroup:
             ray.kill(host)
             if is_broken:
                 free_orphans()
-            shutil.rmtree(box_folder(token), ignore_errors=True)  # this node's; other nodes' are a few lines
+            shutil.rmtree(
+                crash_folder(token), ignore_errors=True
+            )  # this node's; other nodes' are a few lines
 
-    def _ask(self, order: Order) -> Ended:
-        limit_s = order.limit_s + ANSWER_MARGIN_S + 3 * order.restart_limit_s  # the broker keeps closer ones
+    def _ask(self, request: TrialRequest) -> TrialReply:
+        limit_s = (
+            request.limit_s + ANSWER_MARGIN_S + 3 * request.restart_limit_s
+        )  # the broker keeps closer ones
         try:
-            ended: Ended = ray.get(self._host.run.remote(order), timeout=limit_s)
+            reply: TrialReply = ray.get(self._host.run.remote(request), timeout=limit_s)
         except ray.exceptions.GetTimeoutError:
-            failure = _failure(order.config, FailureKind.TIMED_OUT, f"no answer within {limit_s:.0f} s")
+            failure = _failure(request.config, FailureKind.TIMED_OUT, f"no answer within {limit_s:.0f} s")
         except BaseException as error:
             if not isinstance(error, ray.exceptions.RayError):  # an interrupt: the workers are in a trial
                 self.close(is_broken=True)
@@ -151,10 +155,10 @@ class WarmGroup:
             text = str(error)
             kind = FailureKind.OUT_OF_MEMORY if is_low_memory(text) else FailureKind.WORKER_LOST
             reason = f"the process that leads the workers ended: {first_line(text)}"
-            failure = _failure(order.config, kind, reason, detail=text)
+            failure = _failure(request.config, kind, reason, detail=text)
         else:
-            return ended
-        return Ended(outcome=failure, is_broken=True)
+            return reply
+        return TrialReply(outcome=failure, is_broken=True)
 
     def _replace(self, config: TrialConfig) -> Failure | None:
         """Start the group that the trial needs, instead of what there is."""

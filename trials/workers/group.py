@@ -14,9 +14,9 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
 from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
-from trials.warm.blackbox import Box, box_folder
-from trials.warm.broker import Broker, Ended, Order
-from trials.warm.postmortem import is_low_memory
+from trials.workers.broker import Broker, TrialReply, TrialRequest
+from trials.workers.crash_record import CrashRecord, crash_folder
+from trials.workers.postmortem import is_low_memory
 
 MeasureFunction = Callable[..., Outcome]  # (workload, config, place, settings, extras)
 MergeFunction = Callable[[Sequence[Outcome]], Outcome]
@@ -129,18 +129,18 @@ class Host:
         self._fit = asyncio.create_task(asyncio.to_thread(run_fit, self._plan, me))
         return str(await self._or_fit_ends(self._broker.ready()))
 
-    async def run(self, order: Order) -> Ended:
+    async def run(self, request: TrialRequest) -> TrialReply:
         """Do a trial."""
-        ended = await self._or_fit_ends(self._broker.run(order))
-        if isinstance(ended, Ended):
-            return ended
-        is_memory = is_low_memory(ended)  # Ray may end the controller before the workers that use the memory
+        reply = await self._or_fit_ends(self._broker.run(request))
+        if isinstance(reply, TrialReply):
+            return reply
+        is_memory = is_low_memory(reply)  # Ray may end the controller before the workers that use the memory
         failure = Failure(
-            config=order.config,
+            config=request.config,
             kind=FailureKind.OUT_OF_MEMORY if is_memory else FailureKind.WORKER_LOST,
-            reason=f"the group of workers ended: {first_line(ended)}",
+            reason=f"the group of workers ended: {first_line(reply)}",
             trial_s=0.0,
-            detail=ended,
+            detail=reply,
         )
         return self._broker.saved(failure)
 
@@ -158,13 +158,13 @@ class Host:
         """See the broker."""
         await self._broker.lost(reasons)
 
-    async def hello(self, boxes: Sequence[Box]) -> int:
+    async def hello(self, records: Sequence[CrashRecord]) -> int:
         """See the broker."""
-        return await self._broker.hello(boxes)
+        return await self._broker.hello(records)
 
-    async def next_order(self, epoch: int) -> Order | None:
+    async def next_request(self, epoch: int) -> TrialRequest | None:
         """See the broker."""
-        return await self._broker.next_order(epoch)
+        return await self._broker.next_request(epoch)
 
     async def begun(self, trial_id: int) -> None:
         """See the broker."""
@@ -214,11 +214,11 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
     """Start the workers and return when they have all ended: ``""``, or what went wrong."""
     from ray.train.torch import TorchConfig, TorchTrainer  # imports torch: in the actor only
 
-    from trials.warm.worker import run_worker
+    from trials.workers.worker import run_worker
 
     os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(plan.schedule_limit_s)
     selectors = [{_NODE_LABEL: share.node_id} for share in plan.shares for _ in range(share.worker_count)]
-    storage = box_folder(plan.token) / "train"  # removed with the boxes, by whoever ends this process
+    storage = crash_folder(plan.token) / "train"  # removed with the records, by whoever ends this process
     storage.mkdir(parents=True)
     try:
         trainer = TorchTrainer(
@@ -247,7 +247,7 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
         cause = getattr(error, "controller_failure", error)
         return str(cause).strip() or type(cause).__name__
     finally:
-        shutil.rmtree(box_folder(plan.token), ignore_errors=True)
+        shutil.rmtree(crash_folder(plan.token), ignore_errors=True)
     return ""
 
 

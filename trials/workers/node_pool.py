@@ -18,12 +18,12 @@ from trials.cluster.discovery import free_counts
 from trials.cluster.placement import capacity, refusal
 from trials.devices import DeviceGroup, Node
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig, Workload
-from trials.warm.runner_settings import RunnerSettings
-from trials.warm.warm_group import STARTS_MAX, WarmGroup
+from trials.workers.runner_settings import RunnerSettings
+from trials.workers.warm_group import STARTS_MAX, WarmGroup
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class _Lane:
+class _PooledGroup:
     """A warm group and its nodes."""
 
     group: WarmGroup
@@ -39,7 +39,7 @@ class _Claim:
     node_ids: frozenset[str]
 
 
-class Lanes:
+class NodePool:
     """Runs trials of one type of device, called from several threads."""
 
     def __init__(self, workload: Workload, group: DeviceGroup, settings: RunnerSettings) -> None:
@@ -49,8 +49,8 @@ class Lanes:
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()  # trials that wait for nodes, in order
         self._claims: list[_Claim] = []
-        self._lanes: list[_Lane] = []
-        self._seen: list[Measurement] = []  # of all lanes: limits and extras follow from what the type did
+        self._pooled: list[_PooledGroup] = []
+        self._seen: list[Measurement] = []  # of all groups: limits and extras follow from what the type did
         self._failed_starts: dict[frozenset[str], list[str]] = {}  # in a row, by nodes
         self._nodes_held_before: set[str] = set()
 
@@ -61,10 +61,10 @@ class Lanes:
             return claim
         begun_s = time.monotonic()
         try:
-            lane, stale = self._lane_on(claim)
+            pooled, stale = self._group_on(claim)
             for one in stale:
                 self._end(one)
-            outcome = lane.group.run(config, purpose)
+            outcome = pooled.group.run(config, purpose)
         finally:
             self._give_back(claim)
         if isinstance(outcome, Failure) and not outcome.trial_s:
@@ -80,14 +80,14 @@ class Lanes:
             claim = _Claim(config=config, node_ids=frozenset(_ids(nodes)))
             self._claims.append(claim)
         try:
-            self._lane_on(claim)[0].group.start_early(config)
+            self._group_on(claim)[0].group.start_early(config)
         finally:
             self._give_back(claim)
 
     def has_room(self, config: TrialConfig, in_flight: Iterable[TrialConfig]) -> bool:
-        """Whether a trial would begin at once beside those in flight.
+        """Whether a trial would begin at once beside those under way.
 
-        With none in flight it has: devices that others use are waited for. Beside trials they are not.
+        With none under way it has: devices that others use are waited for. Beside trials they are not.
         """
         with self._changed:
             begun = Counter(one.config for one in self._claims)
@@ -103,12 +103,12 @@ class Lanes:
     @property
     def held_count(self) -> int:
         """Devices that are held now: GPUs, or CPU machines."""
-        return sum(one.group.held_count for one in list(self._lanes))
+        return sum(one.group.held_count for one in list(self._pooled))
 
     @property
     def held_from_s(self) -> float | None:
         """Since when, by time.monotonic; None while nothing is held."""
-        held = [one.group.held_from_s for one in list(self._lanes) if one.group.held_count]
+        held = [one.group.held_from_s for one in list(self._pooled) if one.group.held_count]
         return min(held, default=None)
 
     def move_to(self, group: DeviceGroup | None, settings: RunnerSettings) -> bool:
@@ -119,9 +119,9 @@ class Lanes:
                 self._group, self._settings = group, settings
             for starts in self._failed_starts.values():
                 starts.clear()
-            gone = [one for one in self._lanes if not one.node_ids <= there]
+            gone = [one for one in self._pooled if not one.node_ids <= there]
             idle = [one for one in gone if not one.node_ids & self._taken() and not one.is_leaving]
-            for one in self._lanes:
+            for one in self._pooled:
                 one.is_leaving = one.is_leaving or one in idle
                 one.group.settings = self._settings
             is_whole = len(idle) == len(gone) and (group is not None or not self._claims)
@@ -133,9 +133,9 @@ class Lanes:
     def close(self) -> None:
         """End all workers, also those in a trial."""
         with self._changed:
-            lanes, taken = list(self._lanes), self._taken()
-        with ThreadPoolExecutor(max_workers=max(1, len(lanes))) as pool:
-            ends = [pool.submit(one.group.close, is_broken=bool(one.node_ids & taken)) for one in lanes]
+            pooled, taken = list(self._pooled), self._taken()
+        with ThreadPoolExecutor(max_workers=max(1, len(pooled))) as pool:
+            ends = [pool.submit(one.group.close, is_broken=bool(one.node_ids & taken)) for one in pooled]
             for end in ends:
                 end.result()
 
@@ -168,11 +168,11 @@ class Lanes:
             self._claims.remove(claim)
             self._changed.notify_all()
 
-    def _lane_on(self, claim: _Claim) -> tuple[_Lane, list[_Lane]]:
+    def _group_on(self, claim: _Claim) -> tuple[_PooledGroup, list[_PooledGroup]]:
         """The group on the claimed nodes, new if need be, and idle ones in its way, which must end first."""
         ids = claim.node_ids
         with self._changed:
-            there = [one for one in self._lanes if one.node_ids & ids and not one.is_leaving]
+            there = [one for one in self._pooled if one.node_ids & ids and not one.is_leaving]
             found = next((one for one in there if one.node_ids == ids), None)
             if found is not None:
                 return found, []
@@ -186,16 +186,16 @@ class Lanes:
                 failed_starts=self._failed_starts.setdefault(ids, []),
                 is_release_awaited=bool(ids & self._nodes_held_before),
             )
-            lane = _Lane(group=group, node_ids=ids)
-            self._lanes.append(lane)
+            pooled = _PooledGroup(group=group, node_ids=ids)
+            self._pooled.append(pooled)
             self._nodes_held_before |= ids
-            return lane, there
+            return pooled, there
 
-    def _end(self, lane: _Lane, *, is_broken: bool = False) -> None:
-        lane.group.close(is_broken=is_broken)
+    def _end(self, pooled: _PooledGroup, *, is_broken: bool = False) -> None:
+        pooled.group.close(is_broken=is_broken)
         with self._changed:
-            if lane in self._lanes:
-                self._lanes.remove(lane)
+            if pooled in self._pooled:
+                self._pooled.remove(pooled)
 
     def _taken(self) -> Set[str]:
         return {node_id for claim in self._claims for node_id in claim.node_ids}
@@ -207,23 +207,25 @@ class Lanes:
         """Idle nodes for a trial: those of a warm group of its shape, else such as are in nobody's way."""
         idle = [one for one in self._sound_nodes(config) if one.node_id not in taken]
         warm = [
-            lane
-            for lane in self._lanes
-            if not lane.is_leaving and len(lane.node_ids) == config.node_count and lane.group.takes(config)
-            if lane.node_ids <= _ids(idle)
+            pooled
+            for pooled in self._pooled
+            if not pooled.is_leaving
+            and len(pooled.node_ids) == config.node_count
+            and pooled.group.takes(config)
+            if pooled.node_ids <= _ids(idle)
         ]
         if warm:
-            best = min(warm, key=lambda lane: lane.group.held_count)
+            best = min(warm, key=lambda pooled: pooled.group.held_count)
             return [node for node in idle if node.node_id in best.node_ids]
         per_node = config.gpu_count // config.node_count
         large = [node for node in idle if capacity(node, self._group) >= per_node]
         if len(large) < config.node_count:
             return None
-        in_lanes = {node_id for lane in self._lanes for node_id in lane.node_ids}
+        held_ids = {node_id for pooled in self._pooled for node_id in pooled.node_ids}
         free = free_counts(large, is_cpu=self._group.is_cpu) if len(large) > config.node_count else {}
 
         def effort(node: Node) -> tuple[bool, bool, int, int]:
-            is_ours, count = node.node_id in in_lanes, free.get(node.node_id, 0)
+            is_ours, count = node.node_id in held_ids, free.get(node.node_id, 0)
             return not is_ours and count < per_node, is_ours, capacity(node, self._group), -count
 
         return sorted(large, key=effort)[: config.node_count]
@@ -242,8 +244,8 @@ class Lanes:
 
     def _are_free(self, nodes: Sequence[Node], config: TrialConfig) -> bool:
         """Whether nobody else holds what the trial needs there; what our groups hold is given back."""
-        in_lanes = {node_id for lane in self._lanes for node_id in lane.node_ids}
-        others = [node for node in nodes if node.node_id not in in_lanes]
+        held_ids = {node_id for pooled in self._pooled for node_id in pooled.node_ids}
+        others = [node for node in nodes if node.node_id not in held_ids]
         free: Mapping[str, int] = free_counts(others, is_cpu=self._group.is_cpu) if others else {}
         return all(free.get(one.node_id, 0) >= config.gpu_count // config.node_count for one in others)
 

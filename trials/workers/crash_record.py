@@ -23,7 +23,7 @@ _VMSTAT = Path("/proc/vmstat")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class CrashRecord:
     """What one rank left of its last trial."""
 
     rank: int
@@ -33,8 +33,8 @@ class Box:
     kernel_kill_count: int  # processes that the kernel killed for memory on this node since the trial began
 
 
-class Recorder:
-    """Writes this rank's box and keeps the time limit of its trial."""
+class CrashRecorder:
+    """Writes this rank's record and keeps the time limit of its trial."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         self._path = folder / f"rank{rank}"
@@ -42,7 +42,7 @@ class Recorder:
         self._file: IO[str] | None = None
 
     def begin(self, trial_id: int, limit_s: float) -> None:
-        """Note the trial, and end this process with its stacks in the box when ``limit_s`` is over.
+        """Note the trial, and end this process with its stacks in the record when ``limit_s`` is over.
 
         The limit is kept by a thread of the C library, so it holds even while the model's code blocks Python.
         """
@@ -72,21 +72,21 @@ class Recorder:
             self._file = None
 
     def remove(self) -> None:
-        """Leave nothing behind: the box, and the folder with the node's last one."""
+        """Leave nothing behind: the record, and the folder with the node's last one."""
         self.close()
         self._path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # other ranks' boxes are still there, or it is gone
+        with contextlib.suppress(OSError):  # other ranks' records are still there, or it is gone
             self._path.parent.rmdir()
 
 
-def box_folder(token: str) -> Path:
-    """Where the boxes of one run lie on every node."""
+def crash_folder(token: str) -> Path:
+    """Where the records of one run lie on every node."""
     return Path(tempfile.gettempdir()) / f"planner-trials-{token}"
 
 
-def read_boxes(folder: Path) -> tuple[Box, ...]:
-    """The boxes that earlier processes of this run left on this node."""
-    return tuple(box for box in map(_read, sorted(folder.glob("rank*"))) if box is not None)
+def read_crash_records(folder: Path) -> tuple[CrashRecord, ...]:
+    """The records that earlier processes of this run left on this node."""
+    return tuple(record for record in map(_read, sorted(folder.glob("rank*"))) if record is not None)
 
 
 def kernel_kills() -> int:
@@ -98,13 +98,13 @@ def kernel_kills() -> int:
     return int(found.group(1)) if found else 0
 
 
-def _read(path: Path) -> Box | None:
+def _read(path: Path) -> CrashRecord | None:
     header, _, rest = path.read_text(errors="replace").partition("\n")
     if not header:  # killed before the first line was out
         return None
     noted = json.loads(header)
     is_finished = rest.startswith(_FINISHED)
-    return Box(
+    return CrashRecord(
         rank=noted["rank"],
         trial_id=noted["trial_id"],
         is_finished=is_finished,
