@@ -56,6 +56,11 @@ def is_low_memory(text: str) -> bool:
     return any(words in text for words in _RAY_MEMORY_WORDS)
 
 
+def first_line(text: str) -> str:
+    """The first line that says something."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
 def _reason(
     records: Sequence[CrashRecord],
     suspects: Collection[int],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from trials.cluster.discovery import ignore
 from trials.extras import Extras
 from trials.trial import Measurement, TrialConfig
-from trials.workers.group import IdentifyFunction, MeasureFunction, MergeFunction
+from trials.workers.group_plan import IdentifyFunction, MeasureFunction, MergeFunction
 from trials.workers.limits import limit_s
 
 

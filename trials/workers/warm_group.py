@@ -19,10 +19,11 @@ from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, Tr
 from trials.workers.broker import ANSWER_MARGIN_S, TrialReply, TrialRequest
 from trials.workers.crash_record import crash_folder
 from trials.workers.extras_due import EXTRAS_LIMIT_S, extras_due
-from trials.workers.group import TRAIN_ENVIRONMENT, GroupPlan, Host, Share, first_line
+from trials.workers.group_plan import GroupPlan, Share
+from trials.workers.host import TRAIN_ENVIRONMENT, Host
 from trials.workers.limits import confirming_limit_s
 from trials.workers.orphans import free_orphans
-from trials.workers.postmortem import is_low_memory
+from trials.workers.postmortem import first_line, is_low_memory
 from trials.workers.runner_settings import RunnerSettings
 
 _LONG = (Purpose.CONFIRM, Purpose.GUARD)  # many steps; of the guard half in fp32, which may be much slower

@@ -1,26 +1,21 @@
-"""One warm group of workers: its shape, and the actor that holds Ray Train's run and the broker together."""
+"""The actor that holds a warm group together: Ray Train's run, and the broker beside it."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
-from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
+from trials.trial import Failure, FailureKind, Measurement, Outcome
 from trials.workers.broker import Broker, TrialReply, TrialRequest
 from trials.workers.crash_record import CrashRecord, crash_folder
-from trials.workers.postmortem import is_low_memory
-
-MeasureFunction = Callable[..., Outcome]  # (workload, config, place, settings, extras)
-MergeFunction = Callable[[Sequence[Outcome]], Outcome]
-IdentifyFunction = Callable[[str], str]  # device ("cpu", "cuda:0") -> its name
+from trials.workers.group_plan import GroupPlan, resolve, worker_environment
+from trials.workers.postmortem import first_line, is_low_memory
 
 # Read by Ray Train where fit() runs; measured: 14 s instead of 20 s to the first trial of one worker.
 TRAIN_ENVIRONMENT = {
@@ -31,69 +26,8 @@ TRAIN_ENVIRONMENT = {
     "RAY_TRAIN_ENABLE_STATE_ACTOR_RECONCILIATION": "0",
     "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": "120",
 }
-# Read by torch in the workers. With Ray Train's choice for the first, 1, NCCL's watchdog ends every rank
-# whose peer has left, before the peer's reason is known; _abort_process_group asks for 0. A CUDA error is
-# raised in the rank's own next call, which reports it: the watchdog need not end the process for it.
-_NCCL_ENVIRONMENT = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0", "TORCH_NCCL_RETHROW_CUDA_ERRORS": "0"}
 PROCESS_GROUP_START_S = 120
 _NODE_LABEL = "ray.io/node-id"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """Workers on one node."""
-
-    node_id: str
-    worker_count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPlan:
-    """Everything a group needs to start; crosses to its processes."""
-
-    token: str  # names this run's files on the nodes
-    workload: Workload
-    is_cpu: bool
-    backend: str  # of torch.distributed
-    device_name: str  # what every worker must report
-    shares: tuple[Share, ...]  # equal counts
-    resources: Mapping[str, float]  # of each worker
-    accelerator_type: str | None
-    cores_per_node: int
-    schedule_limit_s: float
-    measure: str | MeasureFunction
-    merge: str | MergeFunction
-    measure_settings: object | None
-    identify: str | IdentifyFunction
-
-    @property
-    def worker_count(self) -> int:
-        """Workers in all."""
-        return sum(share.worker_count for share in self.shares)
-
-    def takes(self, config: TrialConfig) -> bool:
-        """Whether a trial fits into this group."""
-        per_node, rest = divmod(config.gpu_count, config.node_count)
-        return rest == 0 and config.node_count <= len(self.shares) and per_node <= self.shares[0].worker_count
-
-    def ranks_of(self, config: TrialConfig) -> tuple[int, ...]:
-        """The ranks that do the trial: the first ones of each node (Ray Train ranks node by node)."""
-        per_node = config.gpu_count // config.node_count
-        held = self.shares[0].worker_count
-        return tuple(node * held + local for node in range(config.node_count) for local in range(per_node))
-
-    def threads_of(self, config: TrialConfig) -> int:
-        """Cores of each worker of the trial: those on a node share them."""
-        return max(1, self.cores_per_node // (config.gpu_count // config.node_count))
-
-
-def resolve(name: str | Callable[..., Any]) -> Callable[..., Any]:
-    """The function that ``"module:function"`` names, or the function itself."""
-    if callable(name):
-        return name
-    module, _, attribute = name.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-    return found
 
 
 class LossWatcher(UserCallback):  # type: ignore[misc]  # ray has no types
@@ -205,11 +139,6 @@ class Host:
         return self._fit.result() or "its workers went home"
 
 
-def worker_environment(plan: GroupPlan) -> dict[str, str]:
-    """Environment variables of each worker's process, beside those of its node."""
-    return {**_NCCL_ENVIRONMENT, "OMP_NUM_THREADS": str(plan.cores_per_node)}
-
-
 def run_fit(plan: GroupPlan, host: Any) -> str:
     """Start the workers and return when they have all ended: ``""``, or what went wrong."""
     from ray.train.torch import TorchConfig, TorchTrainer  # imports torch: in the actor only
@@ -249,8 +178,3 @@ def run_fit(plan: GroupPlan, host: Any) -> str:
     finally:
         shutil.rmtree(crash_folder(plan.token), ignore_errors=True)
     return ""
-
-
-def first_line(text: str) -> str:
-    """The first line that says something."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
