@@ -15,7 +15,7 @@ from typing import Any
 from planner.errors import PlannerError
 from planner.estimate.other_workloads import OtherWorkload
 from planner.redaction import redacted_url
-from planner.study.saved import CONFIG, SavedStudy, check_schema, found, saved_trial
+from planner.study.saved import CONFIG, SavedStudy, check_schema, found
 from planner.study.storage import sqlite_file, sqlite_url
 from trials.trial import Measurement
 
@@ -48,7 +48,7 @@ def _read_sqlite(file: Path, name_or_prefix: str, where: str) -> SavedStudy | No
                 "SELECT key, value_json FROM study_user_attributes WHERE study_id = ?", (ids[name],)
             )
         }
-        check_schema(name, attributes)
+        check_schema(name, attributes, is_swept=False)
         by_trial: dict[int, dict[str, Any]] = {}
         for number, key, text in database.execute(
             "SELECT number, key, value_json FROM trials JOIN trial_user_attributes USING (trial_id) "
@@ -56,9 +56,7 @@ def _read_sqlite(file: Path, name_or_prefix: str, where: str) -> SavedStudy | No
             (ids[name],),
         ):
             by_trial.setdefault(number, {})[key] = json.loads(text)
-        trials = [saved_trial(number, values, name) for number, values in by_trial.items()]
-        kept = [one for one in trials if one is not None]
-        return SavedStudy(name, attributes, sqlite_url(file), kept)
+        return SavedStudy(name, attributes, sqlite_url(file), tuple(by_trial.items()))
 
 
 def read_peers(study: SavedStudy) -> dict[str, OtherWorkload]:

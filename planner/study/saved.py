@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from planner.codec import from_json
 from planner.errors import PlannerError
+from planner.modes import PARALLELISMS, PRECISIONS
 from planner.plans.space import SPACE_VERSION, Exclusion
 from planner.target import Target
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, Measurement, Outcome, Workload
+from trials.trial import Failure, Measurement, Outcome, TrialConfig, Workload
 
 SCHEMA_VERSION = 1
 
@@ -30,20 +32,27 @@ class SavedTrial:
     cost_usd: float | None  # None where the hardware has no price
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a study's trials say to this planner, and in words what they do not."""
+
+    trials: tuple[SavedTrial, ...]
+    notes: tuple[str, ...] = ()
+
+
+Row = tuple[int, Mapping[str, Any]]  # a trial's number and its attributes
+
+
 class SavedStudy:
     """One workload's measurements as they were read."""
 
     def __init__(
-        self,
-        name: str,
-        attributes: Mapping[str, Any],
-        storage_url: str,
-        trials: Sequence[SavedTrial] | None = None,
+        self, name: str, attributes: Mapping[str, Any], storage_url: str, rows: Sequence[Row] = ()
     ) -> None:
         self.name = name
         self.storage_url = storage_url
         self._attributes = attributes
-        self._trials = tuple(trials or ())
+        self._rows = rows
 
     @property
     def workload(self) -> Workload:
@@ -74,8 +83,8 @@ class SavedStudy:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the last sweep had to say about the cluster."""
-        return tuple(self._attributes.get("notes", ()))
+        """What the last sweep had to say about the cluster, and what of the study cannot be read."""
+        return (*self._attributes.get("notes", ()), *self._reading().notes)
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
@@ -91,29 +100,72 @@ class SavedStudy:
 
     def trials(self) -> tuple[SavedTrial, ...]:
         """Every finished trial, in order."""
-        return self._trials
+        return self._reading().trials
+
+    def _reading(self) -> Reading:
+        return read_trials(self.name, self._attributes, self._rows)
 
 
-def saved_trial(number: int, attributes: Mapping[str, Any], study_name: str) -> SavedTrial | None:
-    """A trial from its attributes; None where it has no outcome yet."""
-    where = f"study {study_name}, trial {number}"
+def read_trials(name: str, attributes: Mapping[str, Any], rows: Sequence[Row]) -> Reading:
+    """The finished trials, in order, without those that tried what this planner does not know.
+
+    Raises PlannerError where one of its own space cannot be read.
+    """
+    is_ours = attributes.get("space_version") == SPACE_VERSION
+    trials: list[SavedTrial] = []
+    unknown: list[str] = []
+    for number, values in rows:
+        where = f"study {name}, trial {number}"
+        try:
+            outcome = saved_outcome(values, where=where)
+        except PlannerError as error:
+            if is_ours:
+                raise
+            unknown.append(str(error))
+            continue
+        knobs = "" if outcome is None else _unknown_knobs(outcome.config, values, is_ours=is_ours)
+        if knobs:
+            unknown.append(f"trial {number}: {knobs}")
+        elif outcome is not None:
+            trials.append(SavedTrial(number=number, outcome=outcome, cost_usd=values.get(COST)))
+    if not unknown:
+        return Reading(trials=tuple(trials))
+    note = (
+        f"study {name} was made by another version of planner: {len(unknown)} of "
+        f"{len(trials) + len(unknown)} trials are left out, since this one does not know what they tried "
+        f"({'; '.join(unknown)})"
+    )
+    return Reading(trials=tuple(trials), notes=(note,))
+
+
+def _unknown_knobs(config: TrialConfig, attributes: Mapping[str, Any], *, is_ours: bool) -> str:
+    """What a configuration has that this planner does not know, in words. What is not set changes nothing."""
+    found = [f"precision {config.precision}"] if config.precision not in PRECISIONS.names else []
+    found += [f"parallelism {config.parallelism}"] if config.parallelism not in PARALLELISMS.names else []
+    if not is_ours:
+        ours = {field.name for field in fields(TrialConfig)}
+        saved = json.loads(attributes.get(MEASUREMENT) or attributes[FAILURE])["config"]
+        found += [f"{knob} {value}" for knob, value in saved.items() if knob not in ours and value]
+    return ", ".join(found)
+
+
+def saved_outcome(attributes: Mapping[str, Any], *, where: str) -> Outcome | None:
+    """What came of a trial; None before its end. Raises PlannerError naming ``where``."""
     if MEASUREMENT in attributes:
-        outcome: Outcome = from_json(attributes[MEASUREMENT], Measurement, where=where)
-    elif FAILURE in attributes:
-        outcome = from_json(attributes[FAILURE], Failure, where=where)
-    else:
-        return None
-    return SavedTrial(number=number, outcome=outcome, cost_usd=attributes.get(COST))
+        return from_json(attributes[MEASUREMENT], Measurement, where=where)
+    return from_json(attributes[FAILURE], Failure, where=where) if FAILURE in attributes else None
 
 
-def check_schema(name: str, attributes: Mapping[str, Any]) -> None:
-    """Raises PlannerError when the study is not planner's, or of another version."""
+def check_schema(name: str, attributes: Mapping[str, Any], *, is_swept: bool) -> None:
+    """Raises PlannerError when the study is not planner's, or of a version that cannot be read, or swept."""
     if "workload" not in attributes:
         raise PlannerError(f"study {name} was not made by planner; choose another --study or --storage")
-    for key, known in (("schema_version", SCHEMA_VERSION), ("space_version", SPACE_VERSION)):
+    needed = {"schema_version": SCHEMA_VERSION} | ({"space_version": SPACE_VERSION} if is_swept else {})
+    for key, known in needed.items():
         if attributes.get(key) != known:
+            what = "tries" if key == "space_version" else "reads"
             raise PlannerError(
-                f"study {name} has {key} {attributes.get(key)}, this planner reads {known}; "
+                f"study {name} has {key} {attributes.get(key)}, this planner {what} {known}; "
                 "use the planner version that wrote it, or another --study name"
             )
 

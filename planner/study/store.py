@@ -29,11 +29,12 @@ from planner.study.saved import (
     FAILURE,
     MEASUREMENT,
     SCHEMA_VERSION,
+    Reading,
     SavedStudy,
-    SavedTrial,
     check_schema,
     found,
-    saved_trial,
+    read_trials,
+    saved_outcome,
 )
 from planner.study.sources import SOURCES, Sources, packed, read_sources
 from planner.study.storage import open_storage, storage_errors
@@ -88,11 +89,11 @@ class Study(SavedStudy):
                 self.optuna_study.set_user_attr(SOURCES, packed(sources))
                 self._attributes = self.optuna_study.user_attrs
 
-    def trials(self) -> tuple[SavedTrial, ...]:
-        """Every finished trial, in order."""
+    def _reading(self) -> Reading:
+        """As the storage has them now."""
         with storage_errors(self.storage_url):
             frozen = self.optuna_study.get_trials(deepcopy=False)
-        return tuple(saved for one in frozen if (saved := _saved(one, self.name)) is not None)
+        return read_trials(self.name, self._attributes, [(one.number, one.user_attrs) for one in frozen])
 
     def ask(self, params: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]) -> optuna.Trial:
         """A new optuna_trial at ``params``, which the planner has chosen."""
@@ -161,8 +162,10 @@ class Study(SavedStudy):
 
     def leftovers(self) -> tuple[tuple[int, Outcome | None], ...]:
         """What a killed sweep left running, by trial number, with the outcome if it was saved."""
-        saved = [(one.number, _saved(one, self.name)) for one in self._running(is_alive=False)]
-        return tuple((number, one.outcome if one is not None else None) for number, one in saved)
+        return tuple(
+            (one.number, saved_outcome(one.user_attrs, where=f"study {self.name}, trial {one.number}"))
+            for one in self._running(is_alive=False)
+        )
 
     def running_elsewhere(self) -> frozenset[TrialConfig]:
         """What a sweep on another host is trying now."""
@@ -223,7 +226,7 @@ def open_study(storage_url: str, workload: Workload, name: str | None = None) ->
             optuna_study.set_user_attr("schema_version", SCHEMA_VERSION)
             optuna_study.set_user_attr("space_version", SPACE_VERSION)
             optuna_study.set_user_attr("workload", to_json(workload))
-    check_schema(name, optuna_study.user_attrs)
+    check_schema(name, optuna_study.user_attrs, is_swept=True)
     study = Study(optuna_study, storage_url)
     if study.workload.sha256 != workload.sha256:
         raise PlannerError(
@@ -243,7 +246,7 @@ def load_study(storage_url: str, name_or_prefix: str) -> Study:
     name = found(names, name_or_prefix, redacted_url(storage_url))
     with storage_errors(storage_url):
         optuna_study = optuna.load_study(study_name=name, storage=storage)
-    check_schema(name, optuna_study.user_attrs)
+    check_schema(name, optuna_study.user_attrs, is_swept=False)
     return Study(optuna_study, storage_url)
 
 
@@ -253,7 +256,3 @@ def _unknown(params: Mapping[str, Any], kept: Mapping[str, CategoricalDistributi
     return ", ".join(
         f"{name} {params[name]}" for name, choices in known.items() if params[name] not in choices
     )
-
-
-def _saved(one: FrozenTrial, study_name: str) -> SavedTrial | None:
-    return saved_trial(one.number, one.user_attrs, study_name)

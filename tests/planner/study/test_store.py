@@ -16,7 +16,7 @@ from pathlib import Path
 import optuna
 import pytest
 
-from planner.codec import from_json
+from planner.codec import from_json, to_json
 from planner.errors import PlannerError
 from planner.plans.space import Exclusion
 from planner.search.params import distributions, params_of
@@ -33,7 +33,7 @@ from tests.builders import (
     make_target,
     make_workload,
 )
-from trials.trial import FailureKind, Outcome, Precision, TrialConfig
+from trials.trial import FailureKind, Outcome, TrialConfig
 
 EXCLUDED = (Exclusion(knob="tf32", reason="a CPU has no TF32 units"),)
 GPUS = {"L4-24GB": make_gpu()}
@@ -78,9 +78,9 @@ def test_a_newer_catalog_keeps_the_study_usable_but_for_what_it_adds(url: str, n
 def test_the_dimension_that_a_newer_planner_has_widened_is_named(url: str, name: str) -> None:
     study = open_study(url, make_workload(), name)
     older = distributions(GPUS) | {"precision": optuna.distributions.CategoricalDistribution(["fp32"])}
-    study.ask(params_of(make_config(precision=Precision.FP32)), older)
+    study.ask(params_of(make_config(precision="fp32")), older)
     with pytest.raises(PlannerError, match="that has no precision bf16;"):
-        study.ask(params_of(make_config(precision=Precision.BF16)), distributions(GPUS))
+        study.ask(params_of(make_config(precision="bf16")), distributions(GPUS))
 
 
 def test_another_study_on_two_devices_is_a_peer(url: str, name: str) -> None:
@@ -188,6 +188,34 @@ def test_another_schema_version_is_refused(url: str, name: str) -> None:
         open_study(url, make_workload(), name)
 
 
+@pytest.mark.parametrize("read", [load_study, read_study])
+def test_a_study_of_another_space_is_read_but_for_what_is_unknown(url: str, name: str, read) -> None:
+    study = open_study(url, make_workload(), name)
+    study.remember(profile=make_profile(), target=make_target(), notes=("a note",), exclusions=EXCLUDED)
+    study.optuna_study.set_user_attr("space_version", 99)
+    known = to_json(make_measurement(make_config(precision="bf16")))
+    newer = (
+        known,
+        known.replace('"gpu_count"', '"tensor_count":null,"gpu_count"', 1),  # a knob that was not turned
+        known.replace('"bf16"', '"int3"', 1),
+        known.replace('"gpu_count"', '"tensor_count":2,"gpu_count"', 1),
+    )
+    assert len(set(newer)) == 4
+    for text in newer:
+        study.ask(params_of(make_config()), distributions(GPUS)).set_user_attr("measurement", text)
+
+    again = read(url, name)
+
+    assert [one.number for one in again.trials()] == [0, 1]
+    assert again.profile == make_profile()
+    note = again.notes[-1]
+    assert "2 of 4 trials are left out" in note
+    assert "precision int3" in note
+    assert "tensor_count 2" in note
+    with pytest.raises(PlannerError, match="space_version 99"):
+        open_study(url, make_workload(), name)  # to be swept
+
+
 def test_a_study_of_somebody_else_is_refused(url: str, name: str) -> None:
     optuna.create_study(study_name=name, storage=url).set_user_attr("mine", 1)
     with pytest.raises(PlannerError, match="was not made by planner"):
@@ -197,7 +225,7 @@ def test_a_study_of_somebody_else_is_refused(url: str, name: str) -> None:
 def test_two_sweeps_on_one_study_are_refused_while_the_first_lives(url: str, name: str) -> None:
     study = open_study(url, make_workload(), name)
     holder = f"holder:{socket.gethostname()}"
-    study.optuna_study.set_user_attr(holder, {"pid": os.getppid(), "seen_at_s": 0.0})
+    study.optuna_study.set_user_attr(holder, {"pid": os.getppid(), "seen_at_s": time.time()})
     with (
         pytest.raises(PlannerError, match=f"process id {os.getppid()}"),
         open_study(url, make_workload(), name).held(),
