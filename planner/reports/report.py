@@ -98,9 +98,9 @@ class Report:
         return usable_memory_bytes(kind, total_bytes, one.config, one.usable_memory_bytes)
 
     def measured_throughput(self, one: Measurement) -> Estimate:
-        """Samples per second with the 95% interval of the median step time."""
-        per_s, half = one.throughput_per_s, one.half_width_fraction
-        return Estimate(low=per_s / (1 + half), expected=per_s, high=per_s * (1 + half), basis=Basis.MEASURED)
+        """Samples per second with the 95% interval of the mean step time."""
+        per_s, half = one.throughput_per_s, min(0.5, one.half_width_fraction)
+        return Estimate(low=per_s / (1 + half), expected=per_s, high=per_s / (1 - half), basis=Basis.MEASURED)
 
     def measured_peak(self, one: Measurement) -> Estimate:
         """Peak bytes of the fullest worker."""

@@ -58,7 +58,7 @@ class MeasurementJson(JsonModel):
     step_time_s: float
     throughput_samples_per_s: float = Field(validation_alias="throughput_per_s")
     half_width_fraction: float
-    """Of the 95% interval of the step time."""
+    """Of the 95% interval of the mean step time."""
     is_steady: bool
     is_interpolated: bool
     series: tuple[SeriesJson, ...]
@@ -116,8 +116,8 @@ def section(report: Report) -> Section:
     if not report.trials:
         return Section(title="", blocks=(), data=data)
     note = (
-        "Batch is the micro batch size times the accumulation. A step is one optimizer step, with the half "
-        "width of its 95% interval."
+        "Batch is the micro batch size times the accumulation. A step is one optimizer step, the mean "
+        "of those timed but for rare outliers, with the half width of the mean's 95% interval."
     )
     table = Table(
         label="all trials",

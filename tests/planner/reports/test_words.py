@@ -44,7 +44,7 @@ from tests.planner.reports.studies import (
     make_report,
     seconds,
 )
-from trials.trial import FailureKind, Parallelism, Precision
+from trials.trial import FailureKind, Parallelism, Precision, Series
 
 LONG = 36_000 * 32  # samples
 
@@ -451,3 +451,18 @@ def test_what_an_upgrade_changed_is_said_with_its_interval() -> None:
         "under both; earlier trials count with that."
     )
     assert not any(one.startswith("Since") for one in warnings(make_report(outcomes=before)))
+
+
+def test_a_step_is_called_the_mean_that_it_is() -> None:
+    skewed = Series(accumulation=4, step_times_s=(1.0, 1.0, 1.0, 1.1, 1.2, 1.3))  # mean 1.1, median 1.05
+    report = make_report(
+        outcomes=(make_measurement(BF16, series=(skewed,), half_width_fraction=0.1, **STARTED),)
+    )
+    text = to_html.render(report)
+    assert "1.1 s" in text
+    assert "half width of the mean" in text
+    for shown in (text, to_markdown.render(report), to_terminal.render(report)):
+        assert "median" not in shown
+    (measured,) = report.measurements
+    throughput = report.measured_throughput(measured)
+    assert throughput.high == pytest.approx(measured.config.global_batch_size / (1.1 * 0.9))
