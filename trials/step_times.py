@@ -15,7 +15,6 @@ from collections.abc import Sequence
 OUTLIER_SIGMAS = 10.0
 MAD_TO_SIGMA = 1.4826  # median absolute deviation to standard deviation of a normal distribution
 RARE_FRACTION = 0.1  # of all steps: outliers that are more are the run's own
-_NORMAL_95 = 1.959964  # two-sided 95% quantile of the normal distribution
 
 
 def step_s(times_s: Sequence[float]) -> float:
@@ -33,16 +32,13 @@ def half_width_fraction(times_s: Sequence[float]) -> float:
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half the width of the 95% interval of a mean; 0 for a single value.
-
-    Student's quantile is expanded about the normal one (Abramowitz and Stegun 26.7.5: within 1% for ten).
-    """
+    """Half the width of the 95% interval of a mean (Student's); 0 for a single value."""
     freedom = len(values) - 1
     if freedom < 1:
         return 0.0
-    z = _NORMAL_95
-    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    return t * statistics.stdev(values) / math.sqrt(len(values))
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.975)) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def outliers(times_s: Sequence[float]) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from planner.estimate.values import Basis, Estimate
 from planner.verify.betting import Bets
 from planner.verify.run_plan import RunPlan
+from trials.step_times import half_width
 
 FALSE_ALARM_FRACTION = 0.01  # of runs within their limits in which any of the three bets is ever won
 LOOK_S = 5.0
@@ -27,7 +28,6 @@ PACE_LOOKS = 24  # whose median is the run's own pace
 SLOWED_RATIO = 1.1
 _SAME_PRICE_FRACTION = 1e-3
 _GROUPS = 10
-_T_9 = 2.262  # Student's t, 9 degrees of freedom, two-sided 95%
 
 
 class Finding(StrEnum):
@@ -185,7 +185,7 @@ class Evidence:
         size = len(self._paid) // _GROUPS
         groups = [self._paid[-(index + 1) * size : -index * size or None] for index in range(_GROUPS)]
         means = [sum(one[0] for one in group) / sum(one[1] for one in group) for group in groups]
-        half_s = _T_9 * statistics.stdev(means) / _GROUPS**0.5
+        half_s = half_width(means)
         middle_s = sum(one[0] for one in self._paid) / sum(one[1] for one in self._paid)
         left = max(self.run.step_count - self._step, 0)
         return Estimate(

@@ -10,9 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
-
-_NORMAL_95 = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +98,11 @@ def hit_probability(up_count: int, lost: int, instance_count: int) -> float:
 
 
 def poisson_interval(count: float) -> tuple[float, float]:
-    """95% interval of the mean of a Poisson count (Wilson and Hilferty's cube approximation, 1931)."""
-    high_base = count + 1
-    high = high_base * (1 - 1 / (9 * high_base) + _NORMAL_95 / (3 * math.sqrt(high_base))) ** 3
-    if count <= 0:
-        return 0.0, high
-    low = count * (1 - 1 / (9 * count) - _NORMAL_95 / (3 * math.sqrt(count))) ** 3
-    return max(0.0, low), high
+    """95% interval of the mean of a Poisson count (Garwood 1936)."""
+    from scipy.special import gammaincinv
+
+    low = float(gammaincinv(count, 0.025)) if count > 0 else 0.0
+    return low, float(gammaincinv(count + 1, 0.975))
 
 
 def changes_of(events: Iterable[tuple[float, int]]) -> tuple[CapacityChange, ...]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -73,22 +72,3 @@ def half_width(ground: Ground, log_spread: float, log_noise: float, confidence: 
     same whichever way is taken.
     """
     return math.hypot(multiplier(ground, confidence) * log_spread, sigmas(confidence) * log_noise)
-
-
-def conformal_quantile(scores: Sequence[float] | Vector, confidence: float) -> float | None:
-    """The score that a new one stays below with ``confidence``; None with too few to tell.
-
-    Split conformal: the ceil((n + 1) confidence)-th smallest of n.
-    """
-    rank = math.ceil((len(scores) + 1) * confidence)
-    if rank > len(scores):
-        return None
-    return float(np.sort(np.asarray(scores, dtype=float))[rank - 1])
-
-
-def weighted_quantile(values: Vector, weights: Vector, probability: float) -> float:
-    """The smallest value at which the weights below it reach ``probability`` of their sum."""
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    index = int(np.searchsorted(reached, probability * reached[-1]))
-    return float(values[order][min(index, len(values) - 1)])
