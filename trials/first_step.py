@@ -26,13 +26,12 @@ import torch
 from torch import nn
 
 from trials.check import CHECK_BATCH_SIZE, RealStep
-from trials.errors import TrialsError
-from trials.measuring.failures import Unsupported
-from trials.measuring.loader import BatchFunction, DatasetSource, move_to, one_batch, tensors_of
+from trials.errors import TrialsError, Unsupported
 from trials.measuring.wrap import NO_BLOCKS
 from trials.model_file.adapters.lightning import is_lightning
 from trials.model_file.blocks import find_blocks
 from trials.model_file.contract import LoadedWorkload, Step, call_user
+from trials.model_file.loader import BatchFunction, DatasetSource, move_to, one_batch, tensors_of
 from trials.model_file.workload import load
 from trials.profile import Adapter, WorkloadProfile
 from trials.trial import Precision, Workload

@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from catalogs.gpus import load_gpus, match_device
 from planner.estimate.time.peak_fraction import micro_batch_flops, peak_fraction
 from tests.gpu.devices import catalog_name, devices, measured, on_gpu, size_for, workload
-from trials.measuring.loader import move_to, one_batch
 from trials.measuring.measure import MeasureSettings
+from trials.model_file.loader import move_to, one_batch
 from trials.model_file.workload import load
 from trials.profile import OperationClass
 from trials.trace.tracing import trace_step

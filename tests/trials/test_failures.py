@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.trials.files import on_cpu
-from trials.errors import TrialsError
-from trials.measuring.failures import COMMUNICATION_ADVICE, Diverged, PeerFailed, Unsupported, explain
+from trials.errors import Diverged, PeerFailed, TrialsError, Unsupported
+from trials.measuring.failures import COMMUNICATION_ADVICE, explain
 from trials.trial import FailureKind
 
 FILE = "/somewhere/model.py"

@@ -10,7 +10,7 @@ from tests.trials.files import load_text, write
 from trials.errors import TrialsError
 from trials.first_step import find_adapter
 from trials.measuring.isolate import isolated
-from trials.measuring.loader import DatasetSource, one_batch
+from trials.model_file.loader import DatasetSource, one_batch
 from trials.profile import Adapter
 
 HEAD = """

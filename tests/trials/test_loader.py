@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset, TensorDataset
 
-from trials.errors import TrialsError
-from trials.measuring.failures import Unsupported
-from trials.measuring.loader import (
+from trials.errors import TrialsError, Unsupported
+from trials.model_file.loader import (
     Batches,
     BatchFunction,
     DatasetSource,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch.utils.data import IterableDataset, TensorDataset
 
-from trials.measuring.loader import BatchFunction, DatasetSource
 from trials.measuring.longest import longest_batch
+from trials.model_file.loader import BatchFunction, DatasetSource
 
 TEXTS = [[1] * (1 + index * 7 % 100) for index in range(100)]  # each length from 1 to 100 once
 

@@ -11,8 +11,8 @@ from tests.trials.files import PLAIN, load_text, write
 from trials.errors import TrialsError
 from trials.first_step import find_adapter
 from trials.measuring.isolate import isolated
-from trials.measuring.loader import BatchFunction, DatasetSource, one_batch
 from trials.model_file.contract import as_scalar
+from trials.model_file.loader import BatchFunction, DatasetSource, one_batch
 from trials.model_file.workload import load
 from trials.profile import Adapter, TargetHint
 

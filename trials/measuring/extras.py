@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
+from trials.errors import PeerFailed
 from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras, GradientNoise, LinkProbe
 from trials.measuring.checkpoint_cost import local_directory, measure_checkpoint_cost
 from trials.measuring.collectives import probe_links
-from trials.measuring.failures import PeerFailed
 from trials.measuring.noise_scale import measure_noise
 from trials.measuring.place import Place
 from trials.measuring.step import Training

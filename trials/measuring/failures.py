@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from trials.errors import TrialsError
+from trials.errors import Diverged, PeerFailed, TrialsError, Unsupported
 from trials.trial import Failure, FailureKind, TrialConfig
 
 OUT_OF_MEMORY_WORDS = (
@@ -26,18 +26,6 @@ COMMUNICATION_ADVICE = (
     " share, that no firewall stands between the nodes, and that /dev/shm has room (in Docker --shm-size)"
 )
 COMPILE_MODULES = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.utils._triton")
-
-
-class Unsupported(Exception):  # noqa: N818  (nobody's error: it becomes a Failure)
-    """This model or device cannot take a knob; the message is the reason."""
-
-
-class Diverged(Exception):  # noqa: N818  (nobody's error: it becomes a Failure)
-    """The loss is not finite; the message says at which step."""
-
-
-class PeerFailed(Exception):  # noqa: N818  (nobody's error: it becomes a Failure)
-    """Another rank failed, and says why itself."""
 
 
 _OURS = {

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils.data import default_collate
 
-from trials.measuring.loader import BatchFunction, DatasetSource, DataSource
+from trials.model_file.loader import BatchFunction, DatasetSource, DataSource
 
 LIMIT_S = 5.0  # for looking at the lengths of samples
 

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 import torch
 
+from trials.errors import Unsupported
 from trials.extras import Extras, slowest
 from trials.machine.host_load import HostLoad
 from trials.measuring.environment import read_environment
 from trials.measuring.extras import measure_extras
-from trials.measuring.failures import Unsupported, explain
+from trials.measuring.failures import explain
 from trials.measuring.isolate import isolated
 from trials.measuring.memory import forget_peak, fullest, peak_bytes, release
 from trials.measuring.phases import own_work_s, spread_phases

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-from trials.measuring.failures import PeerFailed
+from trials.errors import PeerFailed
 from trials.trial import Measurement
 
 T = TypeVar("T")

@@ -18,12 +18,12 @@ from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
 from trials.measuring.clock import Clock, Mark
-from trials.measuring.loader import Batches, move_to, one_batch
 from trials.measuring.longest import longest_batch
 from trials.measuring.place import Place
 from trials.measuring.precision import autocast, grad_scaler
 from trials.measuring.wrap import wrap
 from trials.model_file.contract import LoadedWorkload, Step
+from trials.model_file.loader import Batches, move_to, one_batch
 from trials.trial import TrialConfig
 
 _PROBE_SIZE = 2

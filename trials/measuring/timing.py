@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import torch
 
+from trials.errors import Diverged
 from trials.measuring.apart import Apart, time_apart
 from trials.measuring.clock import Clock
-from trials.measuring.failures import Diverged
 from trials.measuring.phases import disagreement_fraction, passes_s, phases_of
 from trials.measuring.place import Place
 from trials.measuring.quality import has_warmed_up

@@ -15,7 +15,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
-from trials.measuring.failures import Unsupported
+from trials.errors import Unsupported
 from trials.measuring.place import Place
 from trials.measuring.precision import precision_refusal
 from trials.model_file.blocks import find_blocks

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from trials.errors import TrialsError
-from trials.measuring.loader import DataSource
+from trials.model_file.loader import DataSource
 from trials.profile import TargetHint
 from trials.trial import Workload
 

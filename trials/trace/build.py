@@ -11,8 +11,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._pytree import tree_map_only
 
-from trials.errors import TrialsError
-from trials.measuring.failures import Unsupported
+from trials.errors import TrialsError, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

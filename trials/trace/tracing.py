@@ -30,10 +30,9 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 
-from trials.errors import TrialsError
-from trials.measuring.failures import Unsupported
-from trials.measuring.loader import one_batch
+from trials.errors import TrialsError, Unsupported
 from trials.measuring.wrap import checkpoint_blocks
+from trials.model_file.loader import one_batch
 from trials.profile import OperationClass, Trace, TraceMode
 from trials.trace.alive import AliveBytes, storage_bytes
 from trials.trace.build import Built, build_fake

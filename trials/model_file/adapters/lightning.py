@@ -16,9 +16,9 @@ from torch import nn
 from torch.utils.data import DataLoader, SequentialSampler
 
 from trials.errors import TrialsError
-from trials.measuring.loader import DatasetSource, DataSource
 from trials.model_file.adapters.plain import build_plain, optimizer_builder, read_source, required_function
 from trials.model_file.contract import LoadedWorkload, Step, call_user, read_settings
+from trials.model_file.loader import DatasetSource, DataSource
 from trials.trial import Workload
 
 _PACKAGES = ("lightning", "pytorch_lightning")

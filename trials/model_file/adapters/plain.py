@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from trials.errors import TrialsError
-from trials.measuring.loader import BatchFunction, DatasetSource, DataSource
 from trials.model_file.contract import (
     LoadedWorkload,
     LossFunction,
@@ -20,6 +19,7 @@ from trials.model_file.contract import (
     call_user,
     read_settings,
 )
+from trials.model_file.loader import BatchFunction, DatasetSource, DataSource
 from trials.trial import Workload
 
 

@@ -16,8 +16,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
-from trials.errors import TrialsError
-from trials.measuring.failures import Unsupported
+from trials.errors import TrialsError, Unsupported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
