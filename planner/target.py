@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 from planner.errors import PlannerError
+from planner.flags import COUNT, DURATION, NUMBER, USD, USD_OR_ZERO, Kind, flag
+from planner.quantities import NotReadError, read_count
 from trials.profile import TargetHint, WorkloadProfile
 
-BUDGET_USD_MAX = 1e9  # above it a unit or a digit is wrong
 COUNT_MAX = 10**15
 GLOBAL_BATCH_SIZE_MAX = 1 << 20
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(min|s|m|h|d)")
-_UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _FACTOR = 2  # between the batch sizes of a range
 
 
@@ -65,62 +63,49 @@ class Target:
         return math.ceil(self.samples / self.global_batch_size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetFlags:
-    """What the command line says of the target; None where it is silent and the model file decides."""
-
-    samples: int | None = None
-    epochs: float | None = None
-    tokens: float | None = None
-    global_batch_size: int | None = None
-    batch_range: BatchRange | None = None  # instead of one size
-    budget_usd: float | None = None
-    deadline_s: float | None = None
-    hour_value_usd: float | None = None
-
-
 def parse_batch_size(text: str) -> int | BatchRange:
-    """ "512", or "256:4096". Raises PlannerError for anything else; ends that are equal are one size."""
-    parts = text.split(":")
-    flag = f"--global-batch-size {text}"
-    try:
-        sizes = [int(one) for one in parts]
-    except ValueError:
-        sizes = []
+    """ "512", "2k", or "256:4096". Raises NotReadError; ends that are equal are one size."""
+    sizes = [read_count(part) for part in text.split(":")]
     if not 1 <= len(sizes) <= 2:  # noqa: PLR2004
-        raise PlannerError(f"{flag}: write one size, 512, or a range to choose from, 256:4096")
+        raise NotReadError("write one size, 512, or a range to choose from, 256:4096")
     low, high = sizes[0], sizes[-1]
     if low == high:
         return low
     if low > high:
-        raise PlannerError(f"{flag}: the smaller end comes first, {high}:{low}")
+        raise NotReadError(f"the smaller end comes first, {high}:{low}")
     if low < 1 or high > GLOBAL_BATCH_SIZE_MAX:
-        raise PlannerError(f"{flag}: both ends must lie between 1 and {GLOBAL_BATCH_SIZE_MAX}")
+        raise NotReadError(f"both ends must lie between 1 and {GLOBAL_BATCH_SIZE_MAX}")
     return BatchRange(low=low, high=high)
 
 
-def parse_duration_s(text: str, flag: str, *, is_zero_allowed: bool = False) -> float:
-    """Seconds of "36h", "90m", "2d" or "1d12h". Raises PlannerError for anything else, and for zero."""
-    compact = text.strip().lower()
-    parts = _DURATION.findall(compact)
-    if not parts or _DURATION.sub("", compact).strip():
-        raise PlannerError(f"{flag} {text}: not a duration; write hours, minutes or days: 36h, 90m, 2d")
-    duration_s = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
-    if math.isinf(duration_s):
-        raise PlannerError(f"{flag} {text}: too long to be a duration")
-    if duration_s <= 0 and not is_zero_allowed:
-        raise PlannerError(f"{flag} {text}: must be more than zero")
-    return duration_s
+BATCH_SIZE = Kind(metavar="N|LOW:HIGH", read=parse_batch_size, show=str)
 
 
-def check_money(name: str, usd: float | None, *, is_zero_allowed: bool = False) -> None:
-    """Raise PlannerError unless the amount is a positive, believable number of dollars."""
-    if usd is None or (is_zero_allowed and usd == 0):
-        return
-    if not math.isfinite(usd) or usd <= 0:
-        raise PlannerError(f"{name} {usd:g}: must be a positive number of US dollars")
-    if usd > BUDGET_USD_MAX:
-        raise PlannerError(f"{name} {usd:g}: over a billion; give US dollars, not cents")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFlags:
+    """What the command line says of the target; None where it is silent and the model file decides."""
+
+    budget_usd: float | None = flag("--budget", USD, "US dollars for the target run and the sweep: 500, 2k.")
+    deadline_s: float | None = flag("--deadline", DURATION, "The run must end within: 36h, 90m, 2d.")
+    hour_value_usd: float | None = flag(
+        "--hour-value",
+        USD_OR_ZERO,
+        "US dollars that an hour of waiting is worth: a faster plan may cost so much more.",
+        shown="only the bill counts",
+    )
+    samples: int | None = flag("--samples", COUNT, "Length of the run in samples: 500k, 1.5M.")
+    epochs: float | None = flag("--epochs", NUMBER, "Length of the run in epochs.")
+    tokens: float | None = flag("--tokens", NUMBER, "Length of the run in tokens: 300B.")
+    global_batch_size: int | BatchRange | None = flag(
+        "--global-batch-size",
+        BATCH_SIZE,
+        "Samples per optimizer step, over all GPUs; a range, 256:4096, lets the planner choose.",
+    )
+
+    @property
+    def batch_range(self) -> BatchRange | None:
+        """The range that was given instead of one size."""
+        return self.global_batch_size if isinstance(self.global_batch_size, BatchRange) else None
 
 
 def resolve_target(flags: TargetFlags, profile: WorkloadProfile, model_file: str) -> Target:
@@ -131,17 +116,13 @@ def resolve_target(flags: TargetFlags, profile: WorkloadProfile, model_file: str
     the user's to decide and are never guessed.
     """
     hint = profile.hint
-    global_batch_size = hint.global_batch_size if flags.global_batch_size is None else flags.global_batch_size
-    if flags.batch_range is not None:
-        global_batch_size = _reference(flags.batch_range, hint.global_batch_size)
+    size = hint.global_batch_size if flags.global_batch_size is None else flags.global_batch_size
+    global_batch_size = _reference(size, hint.global_batch_size) if isinstance(size, BatchRange) else size
     if global_batch_size is None:
         raise PlannerError(
             f"{model_file}: the global batch size is not known; give --global-batch-size N, or set "
             'target = {"global_batch_size": N, ...} in the file'
         )
-    for flag, value in (("--epochs", flags.epochs), ("--tokens", flags.tokens)):
-        if value is not None and not 0 < value < math.inf:
-            raise PlannerError(f"{flag} {value:g}: must be a positive number")
     samples = _samples(flags, hint, profile, model_file)
     for name, count in (("global batch size", global_batch_size), ("number of samples", samples)):
         if count < 1:

@@ -13,7 +13,7 @@ from typing import Any
 
 from catalogs.gpus import DeviceKind, Gpu, Link
 from catalogs.offers import Offer, Pricing
-from planner.cost.bill.parameters import AllIn, Stated
+from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.estimate.memory.usable_memory import usable_memory_bytes
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.target import Target
@@ -118,10 +118,10 @@ def make_target(**changes: Any) -> Target:
     return Target(**{**figures, **changes})
 
 
-def make_stated(**changes: Any) -> Stated:
+def make_assumptions(**changes: Any) -> CostAssumptions:
     """A bill of steps and what trials measured: no provisioning, no storage, and saving takes no time."""
-    all_in = AllIn(**{"provisioning_s": 0.0, "storage_usd_per_gib_month": None, **changes})
-    return Stated(all_in=all_in, checkpoint_bytes_per_s=1e30)
+    figures = {"provisioning_s": 0.0, "storage_usd_per_gib_month": None, "checkpoint_bytes_per_s": 1e30}
+    return CostAssumptions(**{**figures, **changes})
 
 
 def make_environment(**changes: Any) -> Environment:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import planner
+from planner.cli_values import OutputFlags
 from planner.commands.prices import Prices
 from planner.estimate import Estimator, fit
 from planner.estimate.other_workloads import OtherWorkload, cross_workload_ratios
@@ -19,7 +20,6 @@ from planner.estimate.scaling.probe import slow_links
 from planner.estimate.time.bottleneck import Bottleneck, bottleneck_of
 from planner.estimate.time.peak_fraction import peak_fraction
 from planner.exits import Exit
-from planner.given import Output
 from planner.plans.batch_size import choose_batch_size
 from planner.plans.numerics_check import guards
 from planner.plans.recommend import recommend
@@ -42,7 +42,7 @@ def retargeted(target: Target, flags: TargetFlags, profile: WorkloadProfile, mod
         for name in ("budget_usd", "deadline_s", "hour_value_usd")
         if (value := getattr(flags, name)) is not None
     }
-    has_batch = flags.global_batch_size is not None or flags.batch_range is not None
+    has_batch = flags.global_batch_size is not None
     if has_batch or _has_length(flags):
         wanted = flags if _has_length(flags) else replace(flags, samples=target.samples)
         own = replace(profile, hint=replace(profile.hint, global_batch_size=target.global_batch_size))
@@ -97,7 +97,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
             today=datetime.now(UTC).date(),
             filters=prices.filters,
             confidence=prices.confidence,
-            stated=prices.stated,
+            assumptions=prices.assumptions,
             sweep_usd=spent_usd,
         )
 
@@ -157,7 +157,7 @@ def knobs_of(trials: Sequence[SavedTrial]) -> Knobs:
     return Knobs(is_compile_allowed=any(one.is_compiled for one in configs), loadings=tuple(loadings))
 
 
-def publish(report: Report, output: Output) -> Exit:
+def publish(report: Report, output: OutputFlags) -> Exit:
     """Write every form of the report, print one, and give the exit code."""
     paths = write_reports(report, output.out)
     stream = sys.stderr if output.is_json else sys.stdout

@@ -6,11 +6,11 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from planner.cli_values import SweepFlags
 from planner.commands.prices import Prices
 from planner.cost.hours import device_usd_per_hour
 from planner.errors import PlannerError
 from planner.fleet import fleet_of
-from planner.given import SweepFlags
 from planner.plans.space import Exclusion, Knobs, configs_for, exclusions, worker_counts
 from planner.target import Target
 from trials.cluster.discovery import discover

@@ -12,21 +12,21 @@ from catalogs.gpus import DeviceKind, Gpu, find_family
 from catalogs.history import PricePoint, read_history
 from catalogs.offers import Offer
 from catalogs.refresh import is_stale, stale
+from planner.cli_values import CatalogFlags, OfferFlags
 from planner.commands.price_table import history_path
 from planner.commands.prices import Prices, read_prices
 from planner.exits import Exit
-from planner.given import Pricing
 from planner.reports import formats
 
 TABLE_WIDTH_MAX = 400
 
 
-def run(pricing: Pricing, *, is_gpus: bool, history: str | None) -> Exit:
+def run(pricing: OfferFlags, own: CatalogFlags) -> Exit:
     """Print one table."""
     prices = read_prices(pricing)
-    if history is not None:
-        _show_history(history, prices)
-    elif is_gpus:
+    if own.history is not None:
+        _show_history(own.history, prices)
+    elif own.is_gpus:
         wanted = prices.filters.gpus
         gpus = [one for name, one in prices.gpus.items() if not wanted or name in wanted]
         _print(_gpu_table(gpus))

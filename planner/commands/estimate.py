@@ -11,6 +11,7 @@ from rich.table import Table
 
 from catalogs.gpus import DeviceKind, Gpu, Link, find_gpu
 from catalogs.offers import Offer
+from planner.cli_values import EstimateFlags, OfferFlags, OutputFlags
 from planner.commands.answer import corrections, estimator_of, knobs_of, retargeted
 from planner.commands.prices import Prices, read_prices
 from planner.cost.bill.price_run import Pricer, Terms
@@ -19,7 +20,6 @@ from planner.errors import PlannerError
 from planner.estimate import Basis, Estimate, Estimator, Hardware, fit
 from planner.estimate.memory.usable_memory import is_fitting
 from planner.exits import Exit
-from planner.given import Output, Pricing
 from planner.plans.plan import hardware_of
 from planner.plans.space import Knobs, configs_for
 from planner.reports import formats, labels
@@ -58,15 +58,19 @@ class EstimateRow:
     is_fitting: bool
 
 
-def run(
-    study_or_model: str, gpu: str, gpu_count: int, flags: TargetFlags, pricing: Pricing, output: Output
-) -> Exit:
+def run(own: EstimateFlags, flags: TargetFlags, pricing: OfferFlags, output: OutputFlags) -> Exit:
     """Print the best configurations that fit; NOTHING_FITS when none does."""
+    sizes = flags.batch_range
+    if sizes is not None:
+        raise PlannerError(
+            f"--global-batch-size {sizes.low}:{sizes.high}: this command takes one size; `planner report` "
+            "and `planner sweep` choose from a range"
+        )
     prices = read_prices(pricing)
-    chip = find_gpu(gpu, prices.gpus)
-    known = _known(study_or_model, flags, prices, output)
-    hardware, node_count, offer = _hardware(chip, gpu_count, prices)
-    rows = _rows(known, hardware, gpu_count, node_count)
+    chip = find_gpu(own.gpu, prices.gpus)
+    known = _known(own.study_or_model, flags, prices, output)
+    hardware, node_count, offer = _hardware(chip, own.gpu_count, prices)
+    rows = _rows(known, hardware, own.gpu_count, node_count)
     console = Console()
     console = Console(width=max(console.width, TABLE_WIDTH))
     for line in (*_cautions(known, chip, rows), *known.notes, *prices.notes):
@@ -75,7 +79,7 @@ def run(
     return Exit.PLAN if any(one.is_fitting for one in rows) else Exit.NOTHING_FITS
 
 
-def _known(study_or_model: str, flags: TargetFlags, prices: Prices, output: Output) -> EstimateInputs:
+def _known(study_or_model: str, flags: TargetFlags, prices: Prices, output: OutputFlags) -> EstimateInputs:
     """From a model file by its trace alone, or from what a study measured."""
     if not study_or_model.endswith(".py"):
         study = read_study(output.storage or default_storage_url(), study_or_model)
@@ -194,7 +198,7 @@ def _pricer(known: EstimateInputs, prices: Prices) -> Pricer:
     terms = Terms(
         target=known.target,
         profile=known.profile,
-        stated=prices.stated,
+        assumptions=prices.assumptions,
         sweep_usd=None,
         measurements=known.measurements,
         confidence=prices.confidence,

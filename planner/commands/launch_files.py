@@ -8,6 +8,7 @@ from pathlib import Path
 
 import planner
 from catalogs.gpus import DeviceKind
+from planner.cli_values import OfferFlags, OutputFlags
 from planner.commands.answer import report_of, retargeted
 from planner.commands.prices import Prices, read_prices
 from planner.cost.bill.price_run import Pricer
@@ -15,7 +16,6 @@ from planner.cost.spot.policy import Policy, PolicyOutcome
 from planner.cost.spot.simulation import changeover_reserve_s
 from planner.errors import PlannerError
 from planner.exits import Exit
-from planner.given import Output, Pricing
 from planner.launch.files import OPTIONAL_FILES, LaunchFiles, launch_files
 from planner.plans.plan import Plan
 from planner.plans.renting import policies_for
@@ -36,8 +36,8 @@ def run(
     study_name: str,
     plan_rank: int | None,
     flags: TargetFlags,
-    pricing: Pricing,
-    output: Output,
+    pricing: OfferFlags,
+    output: OutputFlags,
 ) -> Exit:
     """Price the study again, take the plan of that rank, write the folder and say what is in it."""
     study = read_study(output.storage or default_storage_url(), study_name)
@@ -95,7 +95,7 @@ def _run_plan(report: Report, plan: Plan, prices: Prices, fallback: PolicyOutcom
         is_cpu=prices.gpus[plan.offer.gpu].kind is DeviceKind.CPU,
         target=answer.target,
         confidence=answer.confidence,
-        provisioning_s=answer.terms.stated.all_in.provisioning_s,
+        provisioning_s=answer.terms.assumptions.provisioning_s,
         environment=_environment(report, plan),
         planner_version=planner.__version__,
         written_at=datetime.now(UTC),
@@ -117,7 +117,7 @@ def _facts(report: Report, plan: Plan) -> tuple[str, ...]:
         f"Rent {rental(plan)}: {formats.usd_per_hour(plan.price_usd_per_hour)}.",
         f"Configuration: {configuration(plan.config)}.",
         *((choice_line(report.batch),) if report.batch is not None else ()),
-        f"Stated at {confidence} confidence ({plan.basis}): "
+        f"CostAssumptions at {confidence} confidence ({plan.basis}): "
         f"{formats.interval(plan.step_time_s, formats.duration)} a step, "
         f"{formats.interval(plan.duration_s, formats.duration)} in all, "
         f"{formats.interval(plan.total_usd, formats.usd)} with the sweep.",

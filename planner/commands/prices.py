@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from catalogs.gpus import Gpu, find_family, find_gpu, load_gpus
 from catalogs.offers import Offer, apply_prices
 from catalogs.sources.table import read_offers
+from planner.cli_values import OfferFlags
 from planner.commands.price_table import PriceTable, cheapest_regions, current_table
+from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.errors import PlannerError
 from planner.filters import Filters
-from planner.given import BillFlags, Pricing
 from planner.reports import formats
-
-if TYPE_CHECKING:
-    from planner.cost.bill.parameters import Stated
 
 CONFIDENCE_MIN = 0.5  # below it an interval would exclude the more likely half
 
@@ -30,8 +27,7 @@ class Prices:
     gpus: Mapping[str, Gpu]
     filters: Filters
     confidence: float
-    bill: BillFlags
-    provisioning_s: float
+    assumptions: CostAssumptions
     refreshed: Path | None  # the table that `planner catalog refresh` wrote, where that one is used
     notes: tuple[str, ...]  # what a reader should know of where the prices are from
 
@@ -42,19 +38,12 @@ class Prices:
         return self.offers if is_whole else cheapest_regions(self.offers)
 
     @property
-    def stated(self) -> Stated:
-        """What the flags say of the bill; `planner catalog` has no need of the formulas of it."""
-        from planner.commands.stated import stated_by
-
-        return stated_by(self.bill, self.provisioning_s)
-
-    @property
     def admitted(self) -> tuple[Offer, ...]:
         """Those of them that the filters let through."""
         return tuple(one for one in self.considered if self.filters.refusal(one) is None)
 
 
-def read_prices(pricing: Pricing) -> Prices:
+def read_prices(pricing: OfferFlags) -> Prices:
     """The tables, the user's own prices and filters. Raises CatalogError or PlannerError naming the flag."""
     gpus = load_gpus()
     table = (
@@ -69,9 +58,7 @@ def read_prices(pricing: Pricing) -> Prices:
         raise PlannerError(
             f"--confidence {pricing.confidence:g}: must be at least 0.5 and below 1, such as 0.9"
         )
-    if not 0 <= pricing.provisioning_s < float("inf"):
-        raise PlannerError("--provisioning-minutes: must be zero or more")
-    _check_bill(pricing.bill)
+    _check_data(pricing.assumptions)
     return Prices(
         offers=offers,
         gpus=gpus,
@@ -83,23 +70,17 @@ def read_prices(pricing: Pricing) -> Prices:
             is_reserved=pricing.is_reserved,
         ),
         confidence=pricing.confidence,
-        bill=pricing.bill,
-        provisioning_s=pricing.provisioning_s,
+        assumptions=pricing.assumptions,
         refreshed=table.refreshed,
         notes=(*_provenance(table, pricing.regions), *notes),
     )
 
 
-def _check_bill(bill: BillFlags) -> None:
-    for name, value in asdict(bill).items():
-        if isinstance(value, float) and not 0 <= value < float("inf"):
-            raise PlannerError(f"--{name.replace('_', '-')} {value:g}: must be zero or more")
-    for name, value in (("gib-per-s", bill.checkpoint_gib_per_s), ("minutes", bill.checkpoint_minutes)):
-        if value == 0:
-            raise PlannerError(f"--checkpoint-{name} 0: must be more than zero")
-    for flag, given in (("--data-from", bill.data_from), ("--egress-price", bill.egress_price)):
-        if given is not None and bill.data_gib is None:
-            raise PlannerError(f"{flag} {given}: needs the size of the data set, --data-gib")
+def _check_data(assumptions: CostAssumptions) -> None:
+    stated = (("--data-from", assumptions.data_from), ("--egress-price", assumptions.egress_usd_per_gib))
+    for flag, value in stated:
+        if value is not None and assumptions.data_bytes is None:
+            raise PlannerError(f"{flag} {value}: needs the size of the data set, --data-gib")
 
 
 def _provenance(table: PriceTable, regions: tuple[str, ...]) -> tuple[str, ...]:

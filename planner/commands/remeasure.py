@@ -10,7 +10,6 @@ from planner.commands.prices import Prices
 from planner.errors import PlannerError
 from planner.fleet import fleet_of
 from planner.live import say
-from planner.target import parse_duration_s
 from planner.verify.evidence import Evidence, Look
 from planner.verify.run_plan import RunPlan
 from trials.cluster.attach import attach
@@ -24,10 +23,9 @@ MEASURED_STEPS = 24  # nearly twice as many as an alarm needs at least
 
 
 def remeasure(
-    run_plan: RunPlan, workload: Workload, prices: Prices, address: str | None, wait: str
+    run_plan: RunPlan, workload: Workload, prices: Prices, address: str | None, wait_s: float
 ) -> Evidence:
     """What a trial of the plan's configuration says, on the cluster at ``address`` or an embedded one."""
-    wait_s = parse_duration_s(wait, "--wait", is_zero_allowed=True)
     config = run_plan.config
     with attach(address, workload) as cluster:
         for note in cluster.notes:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import typer
 
+from planner.cli_values import OutputFlags
 from planner.commands.price_table import refreshed_path
 from planner.errors import PlannerError
-from planner.given import Output
 from planner.live import say
 from planner.redaction import redacted_url
 from planner.study.storage import default_storage_url, sqlite_file, sqlite_url
@@ -26,7 +26,7 @@ _NOT_SENT = frozenset({"model", "address", "storage", "out", "json", "submit"}) 
 
 
 def run(
-    model: Path, study_name: str | None, address: str | None, context: typer.Context, output: Output
+    model: Path, study_name: str | None, address: str | None, context: typer.Context, output: OutputFlags
 ) -> int:
     """Submit, follow until the job ends, bring study and report home, and give the job's exit code.
 
@@ -55,7 +55,7 @@ def run(
     return _bring_home(job, output)
 
 
-def come_back(job_id: str, address: str | None, output: Output) -> int:
+def come_back(job_id: str, address: str | None, output: OutputFlags) -> int:
     """`planner job`: follow a job that was left, bring its results home, and give its exit code."""
     return _bring_home(job_of(address, job_id), output)
 
@@ -81,7 +81,7 @@ def typed_again(context: typer.Context) -> tuple[list[str], dict[str, Path]]:
     return argv, files
 
 
-def _bring_home(job: Job, output: Output) -> int:
+def _bring_home(job: Job, output: OutputFlags) -> int:
     with tempfile.TemporaryDirectory(prefix="planner-results-") as results:
         code = follow(job, into=Path(results), on_line=say)
         _bring_report(Path(results) / _REPORT, output)
@@ -95,7 +95,7 @@ def _bring_home(job: Job, output: Output) -> int:
     return code
 
 
-def _bring_report(found: Path, output: Output) -> None:
+def _bring_report(found: Path, output: OutputFlags) -> None:
     if not found.exists():
         return
     try:
@@ -107,11 +107,11 @@ def _bring_report(found: Path, output: Output) -> None:
     say(f"written: {output.out}")
 
 
-def _storage(output: Output) -> str:
+def _storage(output: OutputFlags) -> str:
     return output.storage or default_storage_url()
 
 
-def _of_earlier_sweeps(output: Output) -> set[Path]:
+def _of_earlier_sweeps(output: OutputFlags) -> set[Path]:
     """The user's studies and report, which may lie beside the model file."""
     studies = sqlite_file(_storage(output))
     beside = [] if studies is None else [studies.with_name(studies.name + end) for end in _SQLITE_BESIDE]

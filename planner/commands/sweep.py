@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from planner.cli_values import OfferFlags, OutputFlags, SweepFlags
 from planner.commands.answer import publish, report_of
 from planner.commands.available_devices import AvailableDevices, find_devices
 from planner.commands.cluster_watcher import ClusterWatcher
@@ -14,7 +14,6 @@ from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.estimate.other_workloads import cross_workload_ratios
 from planner.exits import Exit
-from planner.given import Output, Pricing, SweepFlags
 from planner.interrupts import Interrupted, heard_by
 from planner.live import Watch, announce, say
 from planner.reports import formats
@@ -26,7 +25,7 @@ from planner.study.sources import notes_on_sources
 from planner.study.storage import default_storage_url, open_storage
 from planner.study.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
-from planner.target import Target, TargetFlags, check_money, parse_duration_s, resolve_target
+from planner.target import Target, TargetFlags, resolve_target
 from trials.check import Checking
 from trials.cluster.attach import attach
 from trials.errors import TrialsError
@@ -37,9 +36,10 @@ from trials.runner import RunnerSettings, open_runner
 _GRACE_S = 10.0  # for trials in flight, once a supervisor or a closing terminal asks
 
 
-def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricing, output: Output) -> int:
+def run(
+    flags: SweepFlags, check: Checking, target: TargetFlags, pricing: OfferFlags, output: OutputFlags
+) -> int:
     """The whole sweep of what is being checked; whatever ends it early, the report has what there is."""
-    wait_s = parse_duration_s(flags.wait, "--wait", is_zero_allowed=True)
     limits = _limits(flags, target.budget_usd)
     _check_from_checkpoint(flags, target)
     prices = read_prices(pricing)
@@ -59,7 +59,7 @@ def run(flags: SweepFlags, check: Checking, target: TargetFlags, pricing: Pricin
         notes = (*notes_on_sources(study), *cluster.notes, *here.notes)
         for note in notes:
             say(note)
-        settings = _runner_settings(here, wait_s, extras)
+        settings = _runner_settings(here, flags.wait_s, extras)
         watch = Watch(limits)
         with open_runner(workload, here.groups, settings) as runner:
             if not study.trials():  # a sweep that goes on may have nothing left to try
@@ -153,13 +153,10 @@ def _check_from_checkpoint(flags: SweepFlags, target: TargetFlags) -> None:
 
 
 def _limits(flags: SweepFlags, budget_usd: float | None) -> Limits:
-    check_money("--sweep-budget", flags.sweep_budget_usd)
-    if not 0 < flags.max_minutes < math.inf:
-        raise PlannerError(f"--max-minutes {flags.max_minutes:g}: must be more than zero")
     max_usd = flags.sweep_budget_usd
     if max_usd is None and budget_usd is not None:
         max_usd = budget_usd * SWEEP_BUDGET_FRACTION
-    return Limits(max_trials=flags.max_trials, max_s=flags.max_minutes * 60, max_usd=max_usd)
+    return Limits(max_trials=flags.max_trials, max_s=flags.max_s, max_usd=max_usd)
 
 
 def _search(
@@ -177,7 +174,7 @@ def _search(
         groups=here.groups,
         usd_per_hour=here.usd_per_hour,
         confidence=prices.confidence,
-        stated=prices.stated,
+        assumptions=prices.assumptions,
         cross_workload=cross_workload_ratios(read_peers(study), prices.gpus),
     )
     search = Search(Known(study, here.configs, market, profile), extras)

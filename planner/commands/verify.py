@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+from planner.cli_values import OfferFlags, OutputFlags, VerifyFlags
 from planner.codec import from_json, to_json
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.exits import Exit
-from planner.given import Output, Pricing
 from planner.reports import formats
 from planner.study.reading import read_study
 from planner.study.sources import at_hand
@@ -22,18 +21,7 @@ from planner.verify.words import sentences
 LOG_FILE = Path("output") / "log.jsonl"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyFlags:
-    """What only this command takes."""
-
-    directory: Path  # that `planner launch-files` wrote
-    log: Path | None  # of the run; None: where train.py writes it in that folder
-    is_measured: bool  # measure the plan's configuration again on a cluster, instead of reading a log
-    address: str | None
-    wait: str
-
-
-def run(study_name: str, flags: VerifyFlags, pricing: Pricing, output: Output) -> Exit:
+def run(study_name: str, flags: VerifyFlags, pricing: OfferFlags, output: OutputFlags) -> Exit:
     """Read or measure, judge, say."""
     study = read_study(output.storage or default_storage_url(), study_name)
     run_plan = load_run_plan(flags.directory / PLAN_FILE)
@@ -48,7 +36,7 @@ def run(study_name: str, flags: VerifyFlags, pricing: Pricing, output: Output) -
         from planner.commands.remeasure import remeasure
 
         with at_hand(study) as workload:
-            evidence = remeasure(run_plan, workload, prices, flags.address, flags.wait)
+            evidence = remeasure(run_plan, workload, prices, flags.address, flags.wait_s)
     else:
         evidence = _logged(run_plan, flags.log or flags.directory / LOG_FILE)
     verdict = evidence.verdict(price)

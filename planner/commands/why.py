@@ -6,11 +6,11 @@ import sys
 from functools import partial
 
 from catalogs.gpus import find_gpu
+from planner.cli_values import OfferFlags, OutputFlags
 from planner.commands.answer import report_of, retargeted
 from planner.commands.prices import read_prices
 from planner.cost.bill.price_run import Pricer
 from planner.exits import Exit
-from planner.given import Output, Pricing
 from planner.plans.plan import repriced
 from planner.plans.why_not import why_not
 from planner.reports.why_gpu import to_json, why_gpu
@@ -19,7 +19,7 @@ from planner.study.store import load_study
 from planner.target import TargetFlags
 
 
-def run(name: str, gpu: str, flags: TargetFlags, pricing: Pricing, output: Output) -> Exit:
+def run(name: str, gpu: str, flags: TargetFlags, pricing: OfferFlags, output: OutputFlags) -> Exit:
     """Print why; NOTHING_FITS where the GPU carries no plan."""
     prices = read_prices(pricing)
     chip = find_gpu(gpu, prices.gpus)

@@ -11,7 +11,7 @@ from functools import partial
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer, Pricing
 from catalogs.refresh import is_stale
-from planner.cost.bill.parameters import Stated
+from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.cost.bill.price_run import Pricer, Terms
 from planner.filters import Filters
 from planner.plans.candidates import Candidates, ConfigsFor, Miss, NoConfig, StepEstimator, measured_in
@@ -41,7 +41,7 @@ def recommend(
     today: date,
     filters: Filters | None = None,
     confidence: float = 0.9,
-    stated: Stated | None = None,
+    assumptions: CostAssumptions | None = None,
     sweep_usd: float | None = None,
 ) -> Recommendation:
     """Price every offer with its best configuration, rank by expected cost, and explain.
@@ -57,7 +57,7 @@ def recommend(
         today: prices are aged against it.
         filters: what may be rented.
         confidence: of the intervals; limits are checked at their high ends.
-        stated: what the user says of the bill; the trials' start-up, checkpoints and power come to it.
+        assumptions: what the user says of the bill; the trials' start-up, checkpoints and power come to it.
         sweep_usd: spent on trials, counted against the budget; None where it is unknown.
     """
     filters = filters or Filters()
@@ -65,7 +65,7 @@ def recommend(
     terms = Terms(
         target=target,
         profile=profile,
-        stated=stated or Stated(),
+        assumptions=assumptions or CostAssumptions(),
         sweep_usd=sweep_usd,
         measurements=measurements,
         confidence=confidence,

@@ -62,7 +62,7 @@ def policies_for(plan: Plan, offers: Iterable[Offer], pricer: Pricer) -> PolicyC
         on_demand=on_demand,
         spot=spot,
         deadline_s=pricer.terms.target.deadline_s,
-        on_demand_interval_s=pricer.terms.stated.save_interval_s,
+        on_demand_interval_s=pricer.terms.assumptions.save_interval_s,
     )
     choice = choose_policy(compared, pricer.terms.tail_fraction)
     return choice and replace(

@@ -64,7 +64,7 @@ class Known:
             terms = Terms(
                 target=self.market.target,
                 profile=self.profile,
-                stated=self.market.stated,
+                assumptions=self.market.assumptions,
                 sweep_usd=None,
                 measurements=tuple(one for one in self.outcomes if isinstance(one, Measurement)),
                 confidence=self.market.confidence,

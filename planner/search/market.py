@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer
-from planner.cost.bill.parameters import Stated
+from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.cost.bill.price_run import Pricer
 from planner.cost.hours import SECONDS_PER_HOUR, held_usd, with_waiting
 from planner.estimate import Estimate, Estimator, Hardware
@@ -42,7 +42,7 @@ class Market:
     groups: tuple[DeviceGroup, ...]
     usd_per_hour: Mapping[str, float | None]  # of one device at hand (a GPU, or the CPU machine), by GPU name
     confidence: float = 0.9
-    stated: Stated = field(default_factory=Stated)
+    assumptions: CostAssumptions = field(default_factory=CostAssumptions)
     cross_workload: Mapping[tuple[str, str], CrossWorkloadRatios] = field(
         default_factory=dict
     )  # other studies, by chips

@@ -7,21 +7,19 @@ from catalogs.gpus import load_gpus
 from catalogs.offers import load_offers
 from catalogs.providers import load_egress
 from catalogs.sources.registry import sources_of
+from planner.cli_values import OfferFlags
 from planner.commands.prices import read_prices
 from planner.cost.bill.allin import all_in_bill
-from planner.cost.bill.parameters import AllIn
-from planner.given import Pricing
+from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.launch.files import launch_files
 from tests.builders import make_config, make_estimate
 from tests.planner.run_plans import make_run_plan
 
 GPUS = load_gpus()
-pricing = Pricing(
-    catalog=None, prices=(), providers=("newcloud",), regions=(), gpus=(), is_spot=None, is_reserved=False
-)
+pricing = OfferFlags(providers=("newcloud",))
 prices = read_prices(pricing)
 spot, full = sorted(prices.admitted, key=lambda offer: offer.price_usd_per_hour)
-data = AllIn(data_bytes=2 << 30, data_provider="newcloud", data_region="moon-1")
+data = CostAssumptions(data_bytes=2 << 30, data_from="newcloud/moon-1")
 bill = all_in_bill(full, 1, make_estimate(100.0), data, load_egress())
 run = make_run_plan(offer=spot, config=make_config("H100-SXM5-80GB"))
 files = launch_files(run, GPUS[spot.gpu], {"gpt.py": ""}, [], has_requirements=False)

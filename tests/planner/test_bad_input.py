@@ -104,9 +104,10 @@ def test_an_unreadable_model_file(tmp_path: Path, capsys: pytest.CaptureFixture[
 FLAGS = {
     "negative budget": (["--budget", "-3"], ("--budget -3", "positive")),
     "zero budget": (["--budget", "0"], ("--budget 0", "positive")),
-    "absurd budget": (["--budget", "1e12"], ("--budget 1e+12", "over a billion")),
+    "absurd budget": (["--budget", "1e12"], ("--budget 1e12", "over a billion")),
     "budget that is no number": (["--budget", "lots"], ("--budget", "number")),
     "budget that is not a number": (["--budget", "nan"], ("--budget nan", "positive")),
+    "samples in an unknown unit": (["--samples", "300Q"], ("--samples 300Q", "300B")),
     "negative hour value": (["--hour-value", "-1"], ("--hour-value -1", "positive")),
     "hour value that is no number": (["--hour-value", "much"], ("--hour-value", "number")),
     "impossible deadline": (["--deadline", "0h"], ("--deadline 0h", "more than zero")),

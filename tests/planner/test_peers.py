@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from planner.__main__ import run
+from planner.cli_values import OfferFlags
 from planner.commands.answer import estimator_of, report_of
 from planner.commands.prices import Prices, read_prices
 from planner.estimate import Hardware
 from planner.exits import Exit
-from planner.given import Pricing
 from planner.study.reading import read_peers, read_study
 from planner.study.saved import SavedStudy
 from planner.study.store import Study
@@ -24,7 +24,9 @@ SOURCE, TARGET = "L4-24GB", "T4-16GB"
 @pytest.fixture(scope="module")
 def prices() -> Prices:
     return read_prices(
-        Pricing(catalog=None, prices=(), providers=(), regions=(), gpus=(), is_spot=None, is_reserved=False)
+        OfferFlags(
+            catalog=None, prices=(), providers=(), regions=(), gpus=(), is_spot=None, is_reserved=False
+        )
     )
 
 

@@ -13,10 +13,10 @@ from catalogs.offers import Offer, load_offers
 from catalogs.offers import Pricing as OfferPricing
 from catalogs.refresh import save_offers
 from planner.__main__ import run
+from planner.cli_values import OfferFlags
 from planner.commands.price_table import cheapest_regions, refreshed_path
 from planner.commands.prices import read_prices
 from planner.exits import Exit
-from planner.given import Pricing
 from tests.builders import make_offer
 
 TODAY = datetime.now(UTC).date()
@@ -29,19 +29,8 @@ def own_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def flags(**changes: Any) -> Pricing:
-    given: dict[str, Any] = {
-        "catalog": None,
-        "prices": (),
-        "providers": (),
-        "regions": (),
-        "gpus": (),
-        "is_spot": None,
-        "is_reserved": False,
-        "confidence": 0.9,
-        "provisioning_s": 300.0,
-    }
-    return Pricing(**{**given, **changes})
+def flags(**changes: Any) -> OfferFlags:
+    return OfferFlags(**changes)
 
 
 def on_demand(offers: tuple[Offer, ...], gpu: str) -> set[float]:

@@ -17,9 +17,9 @@ def asked(flags: TargetFlags, swept: Target = SWEPT) -> Target:
 
 
 def test_of_a_range_the_size_that_was_swept_is_the_reference() -> None:
-    found = asked(TargetFlags(batch_range=SIZES))
+    found = asked(TargetFlags(global_batch_size=SIZES))
     assert (found.global_batch_size, found.samples, found.batch_range) == (128, 7000, SIZES)
-    outside = asked(TargetFlags(batch_range=BatchRange(low=256, high=1024)))
+    outside = asked(TargetFlags(global_batch_size=BatchRange(low=256, high=1024)))
     assert outside.global_batch_size == 256
 
 

@@ -1,46 +1,17 @@
 import pytest
 
 from planner.errors import PlannerError
+from planner.flags import flags_of
 from planner.target import (
     BatchRange,
     TargetFlags,
-    check_money,
     parse_batch_size,
-    parse_duration_s,
     resolve_target,
 )
 from tests.builders import make_profile
 from trials.profile import TargetHint
 
 FILE = "model.py"
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("36h", 129_600),
-        ("90m", 5400),
-        ("90min", 5400),
-        ("2d", 172_800),
-        ("1d12h", 129_600),
-        ("1.5h", 5400),
-        ("45s", 45),
-    ],
-)
-def test_durations_are_read_in_the_units_people_write(text: str, seconds: float) -> None:
-    assert parse_duration_s(text, "--deadline") == seconds
-
-
-@pytest.mark.parametrize("text", ["", "36", "-3h", "3 weeks", "h", "0h"])
-def test_what_is_no_duration_is_refused_with_the_flag_and_an_example(text: str) -> None:
-    with pytest.raises(PlannerError, match="--deadline"):
-        parse_duration_s(text, "--deadline")
-
-
-@pytest.mark.parametrize("usd", [0.0, -5.0, float("nan"), float("inf"), 2e9])
-def test_absurd_money_is_refused(usd: float) -> None:
-    with pytest.raises(PlannerError, match="--budget"):
-        check_money("--budget", usd)
 
 
 def test_flags_win_over_the_model_file() -> None:
@@ -86,15 +57,16 @@ def test_a_batch_size_is_one_number_or_a_range() -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "8.5", "1:2:3", "256:", "4096:256", "0:8", "8:2000000"])
 def test_what_is_no_batch_size_is_refused_with_the_flag(text: str) -> None:
+    flag = next(flag for flag in flags_of(TargetFlags) if flag.field == "global_batch_size")
     with pytest.raises(PlannerError, match=f"--global-batch-size {text}: "):
-        parse_batch_size(text)
+        flag.value(text)
 
 
 @pytest.mark.parametrize(("own", "reference"), [(480, 480), (64, 256), (None, 256), (8192, 256)])
 def test_the_reference_is_the_files_own_size_where_it_may_be_chosen(own: int | None, reference: int) -> None:
     profile = make_profile(hint=TargetHint(samples=10, global_batch_size=own))
     sizes = BatchRange(low=256, high=4096)
-    target = resolve_target(TargetFlags(batch_range=sizes), profile, FILE)
+    target = resolve_target(TargetFlags(global_batch_size=sizes), profile, FILE)
     assert (target.global_batch_size, target.batch_range) == (reference, sizes)
 
 

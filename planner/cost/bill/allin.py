@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from catalogs.egress import EgressPrice
 from catalogs.offers import Offer
 from planner.cost.bill.ancillary_costs import not_counted, storage_terms, transfer_term
-from planner.cost.bill.parameters import AllIn
+from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.cost.hours import (
     SECONDS_PER_HOUR,
     Breakdown,
@@ -46,7 +46,7 @@ def all_in_bill(
     offer: Offer,
     instance_count: int,
     training_s: Estimate,
-    parameters: AllIn,
+    parameters: CostAssumptions,
     egress: Sequence[EgressPrice] = (),
 ) -> AllInBill:
     """The bill of ``training_s`` of steps on ``instance_count`` instances of ``offer``."""
@@ -58,7 +58,7 @@ def bill_of(
     offer: Offer,
     rent: Sequence[CostTerm],
     held_s: Estimate,
-    parameters: AllIn,
+    parameters: CostAssumptions,
     egress: Sequence[EgressPrice] = (),
 ) -> AllInBill:
     """The bill with a rent from elsewhere, such as `interrupted_terms`; ``held_s`` is what storage lasts."""
@@ -77,7 +77,7 @@ def bill_of(
 
 
 def rent_terms(
-    offer: Offer, instance_count: int, training_s: Estimate, parameters: AllIn
+    offer: Offer, instance_count: int, training_s: Estimate, parameters: CostAssumptions
 ) -> tuple[CostTerm, ...]:
     """The rent by what the instances do, and what started blocks add to it. Zero terms are left out."""
 
@@ -96,7 +96,7 @@ def rent_terms(
 
 
 def undisturbed_terms(
-    offer: Offer, instance_count: int, training_s: Estimate, parameters: AllIn
+    offer: Offer, instance_count: int, training_s: Estimate, parameters: CostAssumptions
 ) -> tuple[CostTerm, ...]:
     """The rent of a run that nothing interrupts, second by second. Zero terms are left out."""
     usd_per_s = hourly_usd(offer, instance_count) / SECONDS_PER_HOUR
@@ -127,7 +127,7 @@ def interrupted_terms(
     offer: Offer,
     instance_count: int,
     training_s: Estimate,
-    parameters: AllIn,
+    parameters: CostAssumptions,
     rent_usd: Estimate,
     rounding_s: float,
 ) -> tuple[CostTerm, ...]:

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from catalogs.egress import Destination, EgressPrice, destination_of, find_egress
 from catalogs.gpus import GIB
 from catalogs.offers import Offer
-from planner.cost.bill.parameters import STORAGE_USD_PER_GIB_MONTH, AllIn
+from planner.cost.bill.cost_assumptions import STORAGE_USD_PER_GIB_MONTH, CostAssumptions
 from planner.cost.hours import SECONDS_PER_HOUR, CostTerm
 from planner.estimate.values import Estimate
 
 SECONDS_PER_MONTH = 730 * SECONDS_PER_HOUR
 
 
-def transfer_term(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]) -> CostTerm | None:
+def transfer_term(
+    offer: Offer, parameters: CostAssumptions, egress: Sequence[EgressPrice]
+) -> CostTerm | None:
     """Moving the data set to the instances, at each start; None where it is free or its price unknown."""
     if parameters.data_bytes is None:
         return None
@@ -35,7 +37,7 @@ def transfer_term(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]
     return CostTerm.fixed("data transfer", usd, f"size of the data set{times} x {price_text}")
 
 
-def storage_terms(held_s: Estimate, parameters: AllIn) -> list[CostTerm]:
+def storage_terms(held_s: Estimate, parameters: CostAssumptions) -> list[CostTerm]:
     """Keeping the data set and the checkpoints for as long as the instances are held."""
     price = parameters.storage_usd_per_gib_month
     if not price:
@@ -55,7 +57,7 @@ def storage_terms(held_s: Estimate, parameters: AllIn) -> list[CostTerm]:
     return found
 
 
-def not_counted(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]) -> tuple[str, ...]:
+def not_counted(offer: Offer, parameters: CostAssumptions, egress: Sequence[EgressPrice]) -> tuple[str, ...]:
     """In words what the bill leaves out, since it is not known."""
     missing = []
     if parameters.data_bytes is None:
@@ -78,12 +80,14 @@ def not_counted(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]) 
     return tuple(missing)
 
 
-def _egress_price(offer: Offer, parameters: AllIn, egress: Sequence[EgressPrice]) -> EgressPrice | None:
+def _egress_price(
+    offer: Offer, parameters: CostAssumptions, egress: Sequence[EgressPrice]
+) -> EgressPrice | None:
     if parameters.data_provider is None:
         return None
     return find_egress(egress, parameters.data_provider, _destination(offer, parameters))
 
 
-def _destination(offer: Offer, parameters: AllIn) -> Destination:
+def _destination(offer: Offer, parameters: CostAssumptions) -> Destination:
     assert parameters.data_provider is not None
     return destination_of(parameters.data_provider, parameters.data_region, offer.provider, offer.region)

@@ -13,9 +13,9 @@ from catalogs.egress import EgressPrice
 from catalogs.offers import Offer, Pricing
 from catalogs.providers import load_egress
 from planner.cost.bill.allin import all_in_bill, bill_of, interrupted_terms
+from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.cost.bill.energy import Energy, run_energy
 from planner.cost.bill.overheads import CheckpointTimes, checkpoint_times, power_w, start_of
-from planner.cost.bill.parameters import AllIn, Stated
 from planner.cost.bill.priced import PricedRun, SpotRun
 from planner.cost.hours import training_s
 from planner.cost.spot.job import Restart, Saving, SpotJob, gang_rate_per_s
@@ -35,7 +35,7 @@ class Terms:
 
     target: Target
     profile: WorkloadProfile
-    stated: Stated
+    assumptions: CostAssumptions
     sweep_usd: float | None  # spent on trials; None where their devices have no price
     measurements: tuple[Measurement, ...] = ()
     confidence: float = 0.9
@@ -44,7 +44,7 @@ class Terms:
     @property
     def provisioning_s(self) -> float:
         """From the request of an instance until it is there."""
-        return self.stated.all_in.provisioning_s
+        return self.assumptions.provisioning_s
 
     @property
     def tail_fraction(self) -> float:
@@ -64,7 +64,7 @@ class Pricer:
         self.terms = terms
         self._has_luck = has_luck
         self._checkpoints: dict[TrialConfig, CheckpointTimes] = {}
-        self._parameters: dict[TrialConfig, AllIn] = {}
+        self._parameters: dict[TrialConfig, CostAssumptions] = {}
         self._powers_w: dict[TrialConfig, float | None] = {}
         self._savings: dict[SpotJob, Saving] = {}
         self._times: dict[tuple[SpotJob, Estimate], SpotTimes | None] = {}
@@ -93,7 +93,7 @@ class Pricer:
         parameters = replace(
             self._parameters_of(config),
             checkpoint_stall_s=saving.stall_s,
-            checkpoint_interval_s=self.terms.stated.save_interval_s,
+            checkpoint_interval_s=self.terms.assumptions.save_interval_s,
         )
         bill = all_in_bill(offer, instance_count, steps_s, parameters, self.terms.egress)
         spot = None
@@ -104,7 +104,7 @@ class Pricer:
             bill=bill,
             held_s=bill.held_s,
             duration_s=bill.held_s,
-            checkpoint_interval_s=self.terms.stated.save_interval_s,
+            checkpoint_interval_s=self.terms.assumptions.save_interval_s,
             saving=saving,
             spot=spot,
             energy=self._energy(offer, instance_count, config, bill.held_s),
@@ -154,15 +154,15 @@ class Pricer:
     def _interruptions_per_hour(self, offer: Offer) -> float | None:
         """Of one instance: as the catalog has it, else as the user states it."""
         known = offer.interruption_rate_per_hour
-        return self.terms.stated.interruptions_per_hour if known is None else known
+        return self.terms.assumptions.interruptions_per_hour if known is None else known
 
-    def _parameters_of(self, config: TrialConfig) -> AllIn:
+    def _parameters_of(self, config: TrialConfig) -> CostAssumptions:
         """What the user stated, with what the trials measured; checkpoints have no stall and interval yet."""
         if config not in self._parameters:
             start = start_of(self.terms.measurements, config)
             checkpoint = self._checkpoint_of(config)
             self._parameters[config] = replace(
-                self.terms.stated.all_in,
+                self.terms.assumptions,
                 start_up_s=start.start_up_s or 0.0,
                 compile_s=start.compile_s or 0.0,
                 checkpoint_bytes=checkpoint.size_bytes,
@@ -177,7 +177,7 @@ class Pricer:
                 self.terms.measurements,
                 config,
                 self.terms.profile,
-                self.terms.stated.checkpoint_bytes_per_s,
+                self.terms.assumptions.checkpoint_bytes_per_s,
             )
         return self._checkpoints[config]
 
@@ -205,7 +205,7 @@ class Pricer:
         return self._times[key]
 
     def _job(
-        self, work_s: Estimate, parameters: AllIn, checkpoint: CheckpointTimes, rate_per_s: float
+        self, work_s: Estimate, parameters: CostAssumptions, checkpoint: CheckpointTimes, rate_per_s: float
     ) -> SpotJob:
         return SpotJob(
             work_s=work_s.expected,
@@ -218,7 +218,7 @@ class Pricer:
             ),
             saving=checkpoint.savings[0],
             interruptions_per_s=rate_per_s,
-            wait_s=self.terms.stated.spot_wait_s,
+            wait_s=self.terms.assumptions.spot_wait_s,
         )
 
     def _energy(
@@ -230,7 +230,7 @@ class Pricer:
             self._powers_w[config],
             offer.gpu_count * instance_count,
             held_s,
-            grid_g_per_kwh=self.terms.stated.grid_g_per_kwh,
+            grid_g_per_kwh=self.terms.assumptions.grid_g_per_kwh,
         )
 
 

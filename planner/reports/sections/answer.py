@@ -170,7 +170,7 @@ def _data(report: Report) -> Data:
         ),
         target=TargetJson.model_validate(answer.target),
         confidence_fraction=answer.confidence,
-        provisioning_s=answer.terms.stated.all_in.provisioning_s,
+        provisioning_s=answer.terms.assumptions.provisioning_s,
         winner=_plan_json(answer.winner),
         nearest=_plan_json(answer.nearest),
     )

@@ -12,13 +12,13 @@ import yaml
 
 from catalogs.offers import Pricing as Offered
 from planner.__main__ import run as planner
+from planner.cli_values import OfferFlags, OutputFlags
 from planner.codec import from_json, to_json
 from planner.commands import launch_files, verify
 from planner.commands.remeasure import looks_of
 from planner.commands.verify import VerifyFlags
 from planner.errors import PlannerError
 from planner.exits import Exit
-from planner.given import Output, Pricing
 from planner.reports.formats import duration, usd
 from planner.target import BatchRange, Target, TargetFlags
 from planner.verify.evidence import Look
@@ -49,9 +49,10 @@ def batch(size):
 def loss(model, batch):
     return torch.nn.functional.mse_loss(model(batch[0]), batch[1])
 """
-CATALOG = """provider,instance_type,region,pricing,gpu,gpu_count,vcpus,memory_gib,price_usd_per_hour,as_of
-aws,g6.xlarge,us-east-1,on-demand,L4-24GB,1,4,16,{price},2025-06-01
-aws,g6.xlarge,us-east-1,spot,L4-24GB,1,4,16,0.30,2025-06-01
+CATALOG = """provider,instance_type,region,pricing,gpu,gpu_count,vcpus,memory_gib,price_usd_per_hour,as_of,\
+billing_increment_s
+aws,g6.xlarge,us-east-1,on-demand,L4-24GB,1,4,16,{price},2025-06-01,1
+aws,g6.xlarge,us-east-1,spot,L4-24GB,1,4,16,0.30,2025-06-01,1
 """
 CONFIG = make_config(micro_batch_size=8, accumulation=4)
 
@@ -62,23 +63,13 @@ class Desk:
 
     folder: Path
 
-    def pricing(self, price: float = 0.72) -> Pricing:
+    def pricing(self, price: float = 0.72) -> OfferFlags:
         catalog = self.folder / "catalog.csv"
         catalog.write_text(CATALOG.format(price=price))
-        return Pricing(
-            catalog=catalog,
-            prices=(),
-            providers=(),
-            regions=(),
-            gpus=(),
-            is_spot=False,
-            is_reserved=False,
-            confidence=0.9,
-            provisioning_s=300.0,
-        )
+        return OfferFlags(catalog=catalog, is_spot=False)
 
-    def output(self, *, is_json: bool = False) -> Output:
-        return Output(
+    def output(self, *, is_json: bool = False) -> OutputFlags:
+        return OutputFlags(
             storage=f"sqlite:///{self.folder / 'study.db'}", out=self.folder / "report", is_json=is_json
         )
 
@@ -89,9 +80,7 @@ class Desk:
         return folder
 
     def verify(self, price: float = 0.72, *, is_json: bool = False, **changes: Any) -> Exit:
-        flags = VerifyFlags(
-            directory=self.folder / "launch", log=None, is_measured=False, address=None, wait="0s"
-        )
+        flags = VerifyFlags(directory=self.folder / "launch", wait_s=0.0)
         return verify.run(
             "linear", replace(flags, **changes), self.pricing(price), self.output(is_json=is_json)
         )
@@ -245,7 +234,7 @@ def test_the_line_that_verifies_finds_the_storage_from_the_folder(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(desk.folder)
-    output = Output(storage="sqlite:///study.db", out=Path("launch"), is_json=False)
+    output = OutputFlags(storage="sqlite:///study.db", out=Path("launch"), is_json=False)
     assert launch_files.run("linear", 1, TargetFlags(), desk.pricing(), output) is Exit.PLAN
     run = load_run_plan(desk.folder / "launch" / "plan.json")
     desk.log(run, run.step_time_s.expected, 30)

@@ -12,12 +12,12 @@ from planner.target import BatchRange, Target
 from tests.builders import (
     TODAY,
     FakeEstimator,
+    make_assumptions,
     make_gpu,
     make_measurement,
     make_noise,
     make_offer,
     make_profile,
-    make_stated,
     make_target,
 )
 from trials.trial import TrialConfig
@@ -44,7 +44,7 @@ def answer_at(target: Target, *, spread: float = 0.0) -> Recommendation:
         estimator=FakeEstimator(step_s=seconds, peak_bytes=lambda _: 1e9, spread=spread),
         configs_for=configs_for,
         today=TODAY,
-        stated=make_stated(),
+        assumptions=make_assumptions(),
         sweep_usd=0.0,
     )
 

@@ -28,6 +28,7 @@ from tests.builders import (
     GIB,
     TODAY,
     FakeEstimator,
+    make_assumptions,
     make_config,
     make_cpu,
     make_environment,
@@ -36,7 +37,6 @@ from tests.builders import (
     make_measurement,
     make_offer,
     make_profile,
-    make_stated,
     make_target,
 )
 from trials.profile import WorkloadProfile
@@ -75,7 +75,7 @@ def ask(
         "gpus": GPUS,
         "configs_for": one_config,
         "today": TODAY,
-        "stated": make_stated(),
+        "assumptions": make_assumptions(),
         "sweep_usd": 0.0,
     }
     return recommend(
@@ -476,8 +476,8 @@ def test_up_to_which_rate_unknown_interruptions_are_worth_it_is_said() -> None:
     offers = [make_offer(price_usd_per_hour=1.0), make_offer(price_usd_per_hour=0.5, **SPOT)]
 
     def plans(offers: Sequence[Offer]) -> tuple[Plan, ...]:
-        stated = make_stated(provisioning_s=300.0)
-        return ask(offers, configs_for=_single(one_config), stated=stated).plans
+        stated = make_assumptions(provisioning_s=300.0)
+        return ask(offers, configs_for=_single(one_config), assumptions=stated).plans
 
     spot = plans(offers)[0].spot
     assert spot is not None
@@ -497,7 +497,7 @@ def test_spot_costs_what_its_interruptions_make_of_it_and_wins_where_that_is_les
             ],
             configs_for=_single(one_config),
             target=make_target(samples=32 * 36_000),
-            stated=make_stated(provisioning_s=600.0),
+            assumptions=make_assumptions(provisioning_s=600.0),
         )
         for rate in (0.1, 10.0)
     )
@@ -514,8 +514,8 @@ def test_spot_costs_what_its_interruptions_make_of_it_and_wins_where_that_is_les
 
 def test_a_rate_that_the_user_states_counts_where_the_catalog_has_none() -> None:
     offers = [make_offer(price_usd_per_hour=0.5, **SPOT)]
-    stated = replace(make_stated(), interruptions_per_hour=0.2)
-    plan = ask(offers, configs_for=_single(one_config), stated=stated).winner
+    stated = replace(make_assumptions(), interruptions_per_hour=0.2)
+    plan = ask(offers, configs_for=_single(one_config), assumptions=stated).winner
     assert plan is not None
     assert plan.spot is not None
     assert plan.spot.is_rate_stated
@@ -551,7 +551,7 @@ def test_a_deadline_that_spot_keeps_too_seldom_is_not_kept() -> None:
 
 def test_a_run_that_interruptions_let_make_no_headway_is_no_plan() -> None:
     offers = [make_offer(interruption_rate_per_hour=5000.0, **SPOT)]
-    answer = ask(offers, configs_for=_single(one_config), stated=make_stated(provisioning_s=300.0))
+    answer = ask(offers, configs_for=_single(one_config), assumptions=make_assumptions(provisioning_s=300.0))
     assert [one.reason for one in answer.set_aside] == [str(Miss.NO_HEADWAY)]
 
 

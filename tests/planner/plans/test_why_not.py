@@ -22,9 +22,9 @@ from planner.reports.why_gpu import why_gpu
 from tests.builders import (
     GIB,
     FakeEstimator,
+    make_assumptions,
     make_measurement,
     make_offer,
-    make_stated,
     make_target,
     make_workload,
 )
@@ -68,20 +68,22 @@ def test_the_price_and_the_speed_that_would_win() -> None:
 def test_the_break_even_price_is_where_the_ranking_turns(share: float) -> None:
     """With provisioning and blocks, so that nothing is proportional."""
     hourly = make_offer(A100.name, price_usd_per_hour=3.0, billing_increment_s=60)
-    found, _ = asked(L4_OFFER, hourly, stated=make_stated(provisioning_s=300.0))
+    found, _ = asked(L4_OFFER, hourly, assumptions=make_assumptions(provisioning_s=300.0))
     assert found.price_usd_per_hour is not None
     at_break_even = replace(hourly, price_usd_per_hour=found.price_usd_per_hour * share)
-    _, answer = asked(L4_OFFER, at_break_even, stated=make_stated(provisioning_s=300.0))
+    _, answer = asked(L4_OFFER, at_break_even, assumptions=make_assumptions(provisioning_s=300.0))
     assert answer.winner is not None
     assert (answer.winner.offer.gpu == A100.name) is (share < 1)
 
 
 @pytest.mark.parametrize("share", [0.99, 1.01])
 def test_the_break_even_speed_is_where_the_ranking_turns(share: float) -> None:
-    found, _ = asked(L4_OFFER, A100_OFFER, stated=make_stated(provisioning_s=300.0))
+    found, _ = asked(L4_OFFER, A100_OFFER, assumptions=make_assumptions(provisioning_s=300.0))
     assert found.speedup is not None
     faster = speeds(L4=2.0, A100=1.0 / (found.speedup * share))
-    _, answer = asked(L4_OFFER, A100_OFFER, estimator=faster, stated=make_stated(provisioning_s=300.0))
+    _, answer = asked(
+        L4_OFFER, A100_OFFER, estimator=faster, assumptions=make_assumptions(provisioning_s=300.0)
+    )
     assert answer.winner is not None
     assert (answer.winner.offer.gpu == A100.name) is (share > 1)
 
@@ -94,7 +96,9 @@ def test_a_speed_within_the_interval_may_be_settled_by_a_measurement() -> None:
 
 def test_what_is_paid_beside_the_steps_may_leave_no_speed_that_wins() -> None:
     found, answer = asked(
-        L4_OFFER, replace(A100_OFFER, price_usd_per_hour=9.0), stated=make_stated(provisioning_s=3600.0)
+        L4_OFFER,
+        replace(A100_OFFER, price_usd_per_hour=9.0),
+        assumptions=make_assumptions(provisioning_s=3600.0),
     )
     assert found.speedup is None
     assert "Speed: no speed makes it win" in said(found, answer)

@@ -8,7 +8,7 @@ from typing import Any
 
 from catalogs.gpus import Gpu
 from catalogs.offers import Offer
-from planner.cost.bill.parameters import Stated
+from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.plans.numerics_check import Guard
 from planner.plans.recommend import recommend
 from planner.plans.space import Exclusion
@@ -18,6 +18,7 @@ from tests.builders import (
     GIB,
     TODAY,
     FakeEstimator,
+    make_assumptions,
     make_config,
     make_cpu,
     make_environment,
@@ -26,7 +27,6 @@ from tests.builders import (
     make_measurement,
     make_offer,
     make_profile,
-    make_stated,
     make_target,
     make_workload,
 )
@@ -55,7 +55,7 @@ def make_report(
     estimator: FakeEstimator | None = None,
     target: Target | None = None,
     today: date = TODAY,
-    stated: Stated | None = None,
+    assumptions: CostAssumptions | None = None,
     **changes: Any,
 ) -> Report:
     """A sweep on one L4 of a run of 36,000 steps: bf16 takes 0.5 s a step, which was measured."""
@@ -74,7 +74,7 @@ def make_report(
         estimator=estimator or FakeEstimator(step_s=seconds, spread=0.2, measured=(make_config(), BF16)),
         configs_for=configs,
         today=today,
-        stated=stated or make_stated(),
+        assumptions=assumptions or make_assumptions(),
         sweep_usd=0.012,
     )
     figures: dict[str, Any] = {

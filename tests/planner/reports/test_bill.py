@@ -14,7 +14,7 @@ from catalogs.offers import Pricing
 from planner.reports import to_html, to_markdown, to_terminal
 from planner.reports.report import Report
 from planner.reports.sections.bill import bill_rows
-from tests.builders import make_offer, make_stated, make_target
+from tests.builders import make_assumptions, make_offer, make_target
 from tests.planner.reports.documents import document_of
 from tests.planner.reports.studies import A100, CPU, L4, make_report
 
@@ -87,17 +87,16 @@ def test_terms_add_up_to_the_total_in_every_form(
         pricing=Pricing.SPOT if is_spot else Pricing.ON_DEMAND,
         interruption_rate_per_hour=rate if is_spot else None,
     )
-    stated = make_stated(
+    stated = make_assumptions(
         provisioning_s=stated_s,
         evaluation_s=stated_s / 2,
         data_bytes=None if data_gib is None else data_gib * GIB,
-        data_provider=None if data_gib is None else "aws",
-        data_region=None if data_gib is None else "us-east-1",
+        data_from=None if data_gib is None else "aws/us-east-1",
         storage_usd_per_gib_month=0.023,
     )
     samples = max(32, round(hours * 7200) * 32)  # half a second each on the L4
     target = make_target(samples=samples, budget_usd=100.0)
-    check_every_form(make_report([offer], target=target, stated=stated))
+    check_every_form(make_report([offer], target=target, assumptions=stated))
 
 
 def test_an_interval_in_the_bill_has_its_lesser_end_first_and_the_digits_of_the_total() -> None:

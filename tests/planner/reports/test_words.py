@@ -25,12 +25,12 @@ from planner.reports.sections.why import explanation, ways_to_rent
 from tests.builders import (
     GIB,
     FakeEstimator,
+    make_assumptions,
     make_config,
     make_environment,
     make_failure,
     make_measurement,
     make_offer,
-    make_stated,
     make_target,
 )
 from tests.planner.reports.studies import (
@@ -407,14 +407,14 @@ def test_interruptions_checkpoints_and_lateness_of_a_spot_plan_are_said() -> Non
 
 
 def test_what_the_user_states_of_checkpoints_and_waits_holds() -> None:
-    stated = replace(make_stated(), save_interval_s=600.0, spot_wait_s=7200.0)
+    stated = replace(make_assumptions(), save_interval_s=600.0, spot_wait_s=7200.0)
     target = make_target(samples=LONG, deadline_s=40_000.0)
-    on_demand = make_report(stated=stated, target=target).recommendation.best
+    on_demand = make_report(assumptions=stated, target=target).recommendation.best
     assert on_demand is not None
     assert on_demand.checkpoint_interval_s == 600.0
     soon, late = (
-        make_report(spot_offers(0.1), stated=one, target=target).recommendation.plans[0]
-        for one in (make_stated(), stated)
+        make_report(spot_offers(0.1), assumptions=one, target=target).recommendation.plans[0]
+        for one in (make_assumptions(), stated)
     )
     assert soon.spot is not None
     assert late.spot is not None

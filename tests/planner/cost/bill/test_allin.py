@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from catalogs.gpus import GIB
 from catalogs.providers import load_egress
 from planner.cost.bill.allin import all_in_bill, bill_of, interrupted_terms
+from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.cost.bill.energy import run_energy
-from planner.cost.bill.parameters import AllIn
 from planner.cost.hours import billed_s
 from planner.cost.spot.outcome import spot_outcome, spot_times
 from planner.errors import PlannerError
@@ -27,7 +27,7 @@ HOUR = make_estimate(3600.0, 0.1)
 
 seconds = st.floats(0, 1e5)
 parameters = st.builds(
-    AllIn,
+    CostAssumptions,
     provisioning_s=seconds,
     set_up_s=seconds,
     compile_s=seconds,
@@ -36,8 +36,7 @@ parameters = st.builds(
     checkpoint_stall_s=st.floats(0, 1e3),
     checkpoint_interval_s=st.none() | st.floats(60, 1e5),
     data_bytes=st.none() | st.integers(0, 10**15),
-    data_provider=st.sampled_from([None, "aws", "gcp", "nebius", "unheard-of"]),
-    data_region=st.sampled_from([None, "us-central1"]),
+    data_from=st.sampled_from([None, "aws", "gcp", "gcp/us-central1", "nebius/us-central1", "unheard-of"]),
     transfer_count=st.floats(0, 5),
     checkpoint_bytes=st.none() | st.integers(0, 10**12),
     storage_usd_per_gib_month=st.none() | st.floats(0, 1),
@@ -53,7 +52,7 @@ parameters = st.builds(
     increment=st.sampled_from([1, 60, 600, 3600]),
 )
 def test_terms_add_up_to_the_rent_of_whole_blocks_and_the_rest(
-    parameters: AllIn, training_s: float, price: float, count: int, increment: int
+    parameters: CostAssumptions, training_s: float, price: float, count: int, increment: int
 ) -> None:
     offer = make_offer(price_usd_per_hour=price, billing_increment_s=increment)
     training = make_estimate(training_s, 0.2)
@@ -75,7 +74,7 @@ def test_every_term_by_hand() -> None:
         offer,
         1,
         Estimate(low=1000, expected=1000, high=1000, basis=Basis.MEASURED),
-        AllIn(
+        CostAssumptions(
             provisioning_s=300,
             set_up_s=60,
             compile_s=40,
@@ -84,7 +83,7 @@ def test_every_term_by_hand() -> None:
             checkpoint_stall_s=5,
             checkpoint_interval_s=300,
             data_bytes=200 * GIB,
-            data_provider="aws",
+            data_from="aws",
             checkpoint_bytes=GIB,
             sweep_usd=1.5,
         ),
@@ -116,7 +115,9 @@ def test_every_term_by_hand() -> None:
 
 def test_a_stated_egress_price_holds_wherever_the_data_goes() -> None:
     for provider in (None, "aws", "basement"):
-        one = AllIn(data_bytes=100 * GIB, data_provider=provider, egress_usd_per_gib=0.05, transfer_count=2)
+        one = CostAssumptions(
+            data_bytes=100 * GIB, data_from=provider, egress_usd_per_gib=0.05, transfer_count=2
+        )
         bill = all_in_bill(make_offer(), 1, make_estimate(3600.0), one, EGRESS)
         (term,) = [one for one in bill.breakdown.terms if one.name == "data transfer"]
         assert term.expected_usd == pytest.approx(10.0)
@@ -125,7 +126,7 @@ def test_a_stated_egress_price_holds_wherever_the_data_goes() -> None:
 
 
 def test_what_is_unknown_is_named_and_not_charged() -> None:
-    bill = all_in_bill(make_offer(), 1, HOUR, AllIn())
+    bill = all_in_bill(make_offer(), 1, HOUR, CostAssumptions())
     assert {one.name for one in bill.breakdown.terms} == {"provisioning", "training"}
     assert [one.partition(":")[0] for one in bill.not_counted] == [
         "data set",
@@ -137,7 +138,11 @@ def test_what_is_unknown_is_named_and_not_charged() -> None:
 
 def test_a_place_without_egress_price_is_named() -> None:
     bill = all_in_bill(
-        make_offer(), 1, HOUR, AllIn(data_bytes=GIB, data_provider="basement", sweep_usd=0.0), EGRESS
+        make_offer(),
+        1,
+        HOUR,
+        CostAssumptions(data_bytes=GIB, data_from="basement", sweep_usd=0.0),
+        EGRESS,
     )
     assert "data transfer: no egress price of basement to internet is known" in bill.not_counted
 
@@ -159,7 +164,7 @@ def test_the_terms_of_spot_add_up_to_its_rent(
     times = spot_times(one, Estimate(low=ends[0], expected=ends[1], high=ends[2], basis=training.basis))
     assert times is not None
     outcome = spot_outcome(one, times, offer, 2)
-    known = AllIn(
+    known = CostAssumptions(
         provisioning_s=one.restart.provisioning_s,
         evaluation_s=evaluation_s,
         checkpoint_stall_s=one.saving.stall_s,
@@ -180,7 +185,7 @@ def test_the_terms_of_spot_add_up_to_its_rent(
 @pytest.mark.parametrize("name", ["set_up_s", "data_bytes", "checkpoint_interval_s"])
 def test_what_no_run_can_have_is_refused(name: str) -> None:
     with pytest.raises(PlannerError, match=name):
-        AllIn(**{name: -1})  # type: ignore[arg-type]
+        CostAssumptions(**{name: -1})  # type: ignore[arg-type]
 
 
 def test_energy_is_power_times_devices_times_time() -> None:
@@ -203,5 +208,5 @@ def test_an_impossible_overhead_is_refused() -> None:
 
 def test_the_price_is_dated_in_the_formula() -> None:
     offer = make_offer(as_of=date(2026, 1, 2), source="a list")
-    bill = all_in_bill(offer, 1, HOUR, AllIn())
+    bill = all_in_bill(offer, 1, HOUR, CostAssumptions())
     assert "a list, 2026-01-02" in next(one.formula for one in bill.breakdown.terms if one.name == "training")
