@@ -29,10 +29,12 @@ def read_number(text: str) -> float:
 
 
 def read_count(text: str) -> int:
-    """A whole number, 2k for 2,000. Raises NotReadError."""
+    """A whole number from 1 on, 2k for 2,000. Raises NotReadError."""
     number = read_number(text)
     if not math.isfinite(number) or number != int(number):
         raise NotReadError("must be a whole number: 300, 2k, 1.5M, 300B")
+    if number < 1:
+        raise NotReadError("must be at least 1")
     return int(number)
 
 

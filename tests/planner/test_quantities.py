@@ -21,7 +21,6 @@ GIB = 1024**3
         (quantities.read_count, "1,000,000", 10**6),
         (quantities.read_count, "1_000", 1000),
         (quantities.read_count, "1e6", 10**6),
-        (quantities.read_count, "-5", -5),
         (quantities.read_positive, "2.5", 2.5),
         (quantities.read_positive, "0.5T", 5e11),
         (quantities.read_usd, "$500", 500.0),
@@ -62,6 +61,7 @@ def test_quantities_are_read_in_the_units_people_write(
         (quantities.read_count, "1,5", "write digits"),  # neither fifteen nor one and a half
         (quantities.read_count, "1.5", "a whole number"),
         (quantities.read_count, "nan", "a whole number"),
+        (quantities.read_count, "-5", "at least 1"),
         (quantities.read_positive, "nan", "positive"),
         (quantities.read_positive, "0", "positive"),
         (quantities.read_zero_or_more, "-1", "zero or more"),

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from planner.estimate.values import Basis, Estimate
+from planner.flags import echo
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
 from planner.reports import formats, labels
@@ -71,6 +72,8 @@ class Data(JsonModel):
     """Of every interval."""
     provisioning_s: float
     """From the request of instances to the first step, as far as no trial measures it."""
+    assumptions: dict[str, float | str | None]
+    """What was stated, or assumed, of the costs on top of rent, by the flags' fields, in base units."""
     winner: PlanJson | None
     nearest: PlanJson | None
     """The plan that breaks the limits least, where none keeps them."""
@@ -171,6 +174,7 @@ def _data(report: Report) -> Data:
         target=TargetJson.model_validate(answer.target),
         confidence_fraction=answer.confidence,
         provisioning_s=answer.terms.assumptions.provisioning_s,
+        assumptions=echo(answer.terms.assumptions),
         winner=_plan_json(answer.winner),
         nearest=_plan_json(answer.nearest),
     )
