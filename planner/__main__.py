@@ -14,7 +14,7 @@ from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.interrupts import Interrupted, ending_at_once, heard_by
 from planner.redaction import redacted
-from trials.errors import TrialsError
+from trials.api import TrialsError
 
 
 def main() -> None:

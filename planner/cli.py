@@ -60,8 +60,7 @@ def sweep(
         from planner.commands.submit import run as submit_sweep
 
         raise typer.Exit(submit_sweep(own.model, own.study, own.address, context, output))
-    from trials.check import checking
-    from trials.model_file.source import hash_workload
+    from trials.api import checking, hash_workload
 
     with checking(
         hash_workload(own.model)

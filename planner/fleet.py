@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from catalogs.gpus import Gpu, cpu_class, match_device
 from planner.errors import PlannerError
-from trials.devices import DeviceGroup, Node
+from trials.api import DeviceGroup, Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from planner.redaction import redacted
 from planner.reports import formats
 from planner.reports.labels import configuration
 from planner.sweep import Event, Expected, Limits, TrialEnded, TrialStarted
-from trials.trial import Failure, Measurement, Purpose, TrialConfig
+from trials.api import Failure, Measurement, Purpose, TrialConfig
 
 CONSOLE = Console(stderr=True, highlight=False)
 

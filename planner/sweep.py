@@ -24,7 +24,7 @@ from planner.search.search import Proposal, Search
 from planner.search.wanted import Left
 from planner.study.saved import spent_on
 from planner.study.store import Study
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
+from trials.api import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
 RunTrial = Callable[[TrialConfig, Purpose], Outcome]
 SWEEP_BUDGET_FRACTION = 0.05  # of the budget, where --sweep-budget does not say

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from planner.errors import PlannerError
 from planner.flags import COUNT, DURATION, NUMBER, USD, USD_OR_ZERO, Kind, flag
 from planner.quantities import NotReadError, read_count
-from trials.profile import TargetHint, WorkloadProfile
+from trials.api import TargetHint, WorkloadProfile
 
 COUNT_MAX = 10**15
 GLOBAL_BATCH_SIZE_MAX = 1 << 20

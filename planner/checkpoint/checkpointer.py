@@ -33,7 +33,7 @@ from planner.checkpoint.loader import LoaderPosition
 from planner.checkpoint.notice import Notice
 from planner.checkpoint.ranks import Ranks
 from planner.errors import PlannerError
-from trials.measuring.state_file import copied, random_state, restore_random_state, write_state
+from trials.api import copied, random_state, restore_random_state, write_state
 
 __all__ = ["TERMINATED", "Checkpointer", "Stateful"]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from planner.checkpoint.ranks import Ranks
 from planner.errors import PlannerError
-from trials.measuring.state_file import TEMPORARY_SUFFIX, read_state
+from trials.api import TEMPORARY_SUFFIX, read_state
 
 _NAME = re.compile(r"step-(\d+)\.rank-(\d+)-of-(\d+)\.pt")
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from planner.errors import PlannerError
-from trials.measuring.state_file import random_state, restore_random_state
+from trials.api import random_state, restore_random_state
 
 
 class LoaderPosition:

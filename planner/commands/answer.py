@@ -31,8 +31,7 @@ from planner.reports.report import Report, SweepSummary, TrialRecord
 from planner.study.reading import read_peers
 from planner.study.saved import SavedStudy, SavedTrial, spent_on
 from planner.target import Target, TargetFlags, resolve_target
-from trials.profile import WorkloadProfile
-from trials.trial import Loading, Measurement, Outcome
+from trials.api import Loading, Measurement, Outcome, WorkloadProfile
 
 
 def retargeted(target: Target, flags: TargetFlags, profile: WorkloadProfile, model_file: str) -> Target:

@@ -13,10 +13,7 @@ from planner.errors import PlannerError
 from planner.fleet import fleet_of
 from planner.plans.space import Exclusion, Knobs, configs_for, exclusions, worker_counts
 from planner.target import Target
-from trials.cluster.discovery import discover
-from trials.devices import DeviceGroup, version_problems
-from trials.profile import WorkloadProfile
-from trials.trial import TrialConfig
+from trials.api import DeviceGroup, TrialConfig, WorkloadProfile, discover, version_problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,7 @@ from rich.table import Table
 
 from planner.exits import Exit
 from planner.reports import formats
-from trials.check import RealStep, check
-from trials.model_file.source import hash_workload
-from trials.profile import TargetHint, WorkloadProfile
+from trials.api import RealStep, TargetHint, WorkloadProfile, check, hash_workload
 
 
 def run(model: Path) -> Exit:

@@ -9,10 +9,7 @@ from planner.commands.available_devices import AvailableDevices
 from planner.errors import PlannerError
 from planner.live import say
 from planner.search.search import Search
-from trials.cluster.discovery import alive_nodes
-from trials.devices import DeviceGroup
-from trials.errors import TrialsError
-from trials.runner import Runner
+from trials.api import DeviceGroup, Runner, TrialsError, alive_nodes
 
 
 @dataclass(slots=True, kw_only=True)

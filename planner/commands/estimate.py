@@ -26,10 +26,7 @@ from planner.reports import formats, labels
 from planner.study.reading import read_peers, read_study
 from planner.study.storage import default_storage_url
 from planner.target import Target, TargetFlags, resolve_target
-from trials.check import check
-from trials.model_file.source import hash_workload
-from trials.profile import WorkloadProfile
-from trials.trial import Measurement, TrialConfig
+from trials.api import Measurement, TrialConfig, WorkloadProfile, check, hash_workload
 
 ROWS_SHOWN = 8
 TABLE_WIDTH = 140  # pipes have no width

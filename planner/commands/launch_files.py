@@ -29,7 +29,7 @@ from planner.study.sources import REQUIREMENTS, sources_of
 from planner.study.storage import default_storage_url, sqlite_file, sqlite_url
 from planner.target import TargetFlags
 from planner.verify.run_plan import RunPlan, run_plan_of
-from trials.trial import Environment
+from trials.api import Environment
 
 
 def run(

@@ -12,12 +12,16 @@ from planner.fleet import fleet_of
 from planner.live import say
 from planner.verify.evidence import Evidence, Look
 from planner.verify.run_plan import RunPlan
-from trials.cluster.attach import attach
-from trials.cluster.discovery import discover
-from trials.devices import version_problems
-from trials.measuring.measure import MeasureSettings
-from trials.runner import RunnerSettings, open_runner
-from trials.trial import Measurement, Workload
+from trials.api import (
+    Measurement,
+    MeasureSettings,
+    RunnerSettings,
+    Workload,
+    attach,
+    discover,
+    open_runner,
+    version_problems,
+)
 
 MEASURED_STEPS = 24  # nearly twice as many as an alarm needs at least
 

@@ -17,8 +17,7 @@ from planner.redaction import redacted_url
 from planner.study.storage import default_storage_url, sqlite_file, sqlite_url
 from planner.study.store import default_study_name
 from planner.study.transfer import bring_home, take_along
-from trials.cluster.submit import Job, follow, job_of, submit
-from trials.model_file.source import hash_workload
+from trials.api import Job, follow, hash_workload, job_of, submit
 
 _STUDY, _REPORT = "study.db", "planner-report"  # in the job's directory
 _SQLITE_BESIDE = ("", "-journal", "-wal", "-shm")  # the file, and what SQLite may keep with it

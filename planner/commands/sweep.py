@@ -26,12 +26,7 @@ from planner.study.storage import default_storage_url, open_storage
 from planner.study.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
 from planner.target import Target, TargetFlags, resolve_target
-from trials.check import Checking
-from trials.cluster.attach import attach
-from trials.errors import TrialsError
-from trials.extras import Extras
-from trials.profile import WorkloadProfile
-from trials.runner import RunnerSettings, open_runner
+from trials.api import Checking, Extras, RunnerSettings, TrialsError, WorkloadProfile, attach, open_runner
 
 _GRACE_S = 10.0  # for trials in flight, once a supervisor or a closing terminal asks
 

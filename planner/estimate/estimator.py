@@ -27,8 +27,7 @@ from planner.estimate.transfer.compute import Compute, fit_compute, traced_optim
 from planner.estimate.transfer.cross_workload import CrossWorkloadRatios
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.estimate.workers import Workers, fit_workers, probes_by_gpu, reduce_to_one, scaling_multiplier
-from trials.profile import WorkloadProfile
-from trials.trial import Failure, Loading, Measurement, Outcome, TrialConfig
+from trials.api import Failure, Loading, Measurement, Outcome, TrialConfig, WorkloadProfile
 
 RUN_TO_RUN_FRACTION = 0.02
 """Floor of the half width of any measured time: two runs of the same step on the same cloud GPU type differ

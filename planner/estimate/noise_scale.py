@@ -17,7 +17,7 @@ import statistics
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from trials.extras import GradientNoise
+from trials.api import GradientNoise
 
 ADAM_POWERS = (0.5, 1.0)
 """Between these powers of SGD's factor lies that of Adam's best learning rate, as they found."""

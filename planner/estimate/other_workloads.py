@@ -18,8 +18,7 @@ from planner.estimate.transfer.cross_workload import (
 )
 from planner.estimate.transfer.transfer_path import Anchor
 from planner.estimate.workers import probes_by_gpu, reduce_to_one
-from trials.profile import WorkloadProfile
-from trials.trial import Measurement
+from trials.api import Measurement, WorkloadProfile
 
 PairOfChips = tuple[str, str]
 

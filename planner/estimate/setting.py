@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from catalogs.gpus import DeviceKind, Gpu, Link
 from planner.estimate.software_stack import SoftwareStack, Stacks, stack_of
 from planner.estimate.values import Hardware
-from trials.trial import Measurement, TrialConfig
+from trials.api import Measurement, TrialConfig
 
 _MEASURED_NETWORK_BYTES_PER_S = 50e9
 """Between measured nodes with NVLink, which are sold with 400 Gbit/s or more; nobody measured it."""

@@ -13,7 +13,7 @@ from statistics import stdev
 
 from planner.estimate.interval.lognormal import sigmas
 from planner.estimate.values import Basis, Estimate
-from trials.trial import Environment, Measurement, TrialConfig
+from trials.api import Environment, Measurement, TrialConfig
 
 UPGRADE_LOG_SPREAD = (
     0.1  # believed of an upgrade before it is measured: kernels and launches change by some percent

@@ -20,8 +20,7 @@ from planner.estimate.values import Hardware
 from planner.modes import PARALLELISMS, PRECISIONS
 from planner.modes.precision import REFERENCE
 from planner.modes.terms import Group, Traffic, WorkerStep
-from trials.profile import WorkloadProfile
-from trials.trial import Measurement, TrialConfig
+from trials.api import Measurement, TrialConfig, WorkloadProfile
 
 Probes = Mapping[str, Sequence[CollectiveProbe]]  # by GPU
 

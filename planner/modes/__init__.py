@@ -9,7 +9,7 @@ from __future__ import annotations
 from planner.errors import PlannerError
 from planner.modes.parallelism import Parallelism
 from planner.modes.precision import Precision
-from trials.registry import Registry
+from trials.api import Registry
 
 PRECISIONS: Registry[Precision] = Registry(Precision, __name__, PlannerError)
 PARALLELISMS: Registry[Parallelism] = Registry(Parallelism, __name__, PlannerError)

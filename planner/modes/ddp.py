@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner.modes.parallelism import UNKNOWN_BYTES, Parallelism
 from planner.modes.precision import FULL_BYTES, Precision
 from planner.modes.terms import CollectiveOperation, Exchange, Group, RankBytes, Rounds, StateBytes, Traffic
-from trials.profile import WorkloadProfile
+from trials.api import WorkloadProfile
 
 BUCKET_BYTES = 25 * 1024**2  # torch.nn.parallel.DistributedDataParallel bucket_cap_mb
 

@@ -6,7 +6,7 @@ from catalogs.gpus import Gpu
 from planner.modes.parallelism import NO_BLOCKS, UNKNOWN_BYTES, Parallelism
 from planner.modes.precision import FULL_BYTES, Precision
 from planner.modes.terms import CollectiveOperation, Exchange, Group, RankBytes, Rounds, StateBytes, Traffic
-from trials.profile import WorkloadProfile
+from trials.api import WorkloadProfile
 
 
 class Fsdp2(Parallelism):

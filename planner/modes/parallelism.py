@@ -8,7 +8,7 @@ from typing import ClassVar
 from catalogs.gpus import Gpu
 from planner.modes.precision import Precision
 from planner.modes.terms import Group, RankBytes, StateBytes, Traffic, WorkerStep
-from trials.profile import WorkloadProfile
+from trials.api import WorkloadProfile
 
 UNKNOWN_BYTES = 25.0 * 1024**2
 """One bucket of DDP stands for gradients of unknown size; what they really are is for measurement to say."""

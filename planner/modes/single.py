@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.modes.parallelism import Parallelism
 from planner.modes.precision import Precision
 from planner.modes.terms import Group, Traffic
-from trials.profile import WorkloadProfile
+from trials.api import WorkloadProfile
 
 
 class Single(Parallelism):

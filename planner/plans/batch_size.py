@@ -22,8 +22,7 @@ from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
 from planner.plans.ties import NEGLIGIBLE_FRACTION
 from planner.target import BatchRange, Target
-from trials.extras import GradientNoise
-from trials.trial import Measurement
+from trials.api import GradientNoise, Measurement
 
 UNMEASURED = "gradient noise not measured"  # how a trial's warning of it begins
 

@@ -22,8 +22,7 @@ from planner.plans.plan_hardware import PlanHardware
 from planner.plans.rule_out import RuledOut
 from planner.plans.ties import NEGLIGIBLE_FRACTION
 from planner.target import Target
-from trials.profile import WorkloadProfile
-from trials.trial import Measurement, Outcome, TrialConfig
+from trials.api import Measurement, Outcome, TrialConfig, WorkloadProfile
 
 SHORTLIST_COUNT = 2  # configurations compared on GPU instances that differ in vCPUs and network only
 PRECISION_COUNT = 2  # precisions, compiled or not, compared on further counts of a GPU type

@@ -14,7 +14,7 @@ from planner.estimate.values import Basis, Estimate
 from planner.plans.candidates import Candidates, Miss, NoConfig
 from planner.plans.plan_hardware import PlanHardware
 from planner.plans.ties import complexity, is_tied_here, preference
-from trials.trial import TrialConfig
+from trials.api import TrialConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from planner.modes.precision import REFERENCE
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
+from trials.api import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
 STEP_COUNT_MIN = 20  # fewer say nothing of how a curve goes on
 PROGRESS_LOST_MAX = 1 / 3  # of the reference's progress; fp16 skips a few steps until it finds its scale

@@ -20,7 +20,7 @@ from planner.plans.candidates import Measured, Miss, NoConfig
 from planner.plans.choose_config import ChosenConfig, ConfigChooser
 from planner.plans.plan_hardware import PlanHardware
 from planner.plans.ties import NEGLIGIBLE_FRACTION, is_same_within
-from trials.trial import TrialConfig
+from trials.api import TrialConfig
 
 __all__ = ["Plan", "Terms", "filtered", "hardware_of", "is_tied", "plans_of"]
 

@@ -25,8 +25,7 @@ from planner.plans.sensitivity import sensitivities
 from planner.plans.time_value import best_by_hour_value
 from planner.plans.value_of_information import settling_trials
 from planner.target import Target
-from trials.profile import WorkloadProfile
-from trials.trial import Measurement, Outcome
+from trials.api import Measurement, Outcome, WorkloadProfile
 
 
 def recommend(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from planner.estimate.setting import Setting, technique_of
 from planner.plans.numerics_check import rejected_arithmetic
-from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig
+from trials.api import Failure, FailureKind, Measurement, Outcome, TrialConfig
 
 # Chance, not the configuration, ended these; they may be planned again.
 _BY_CHANCE = frozenset({FailureKind.WORKER_LOST, FailureKind.COMMUNICATION_FAILED, FailureKind.WRONG_DEVICE})

@@ -16,8 +16,7 @@ from planner.modes import PARALLELISMS, PRECISIONS
 from planner.modes.parallelism import NO_BLOCKS
 from planner.modes.terms import Group
 from planner.target import Target
-from trials.profile import WorkloadProfile
-from trials.trial import Loading, TrialConfig
+from trials.api import Loading, TrialConfig, WorkloadProfile
 
 SPACE_VERSION = 1  # in the study's attributes: configurations of different versions are not mixed
 CPU_WORKER_COUNT_MAX = 2  # more processes on one CPU only divide the same cores

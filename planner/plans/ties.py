@@ -6,7 +6,7 @@ import math
 
 from planner.estimate.values import Basis, Estimate
 from planner.modes import PARALLELISMS, PRECISIONS
-from trials.trial import TrialConfig
+from trials.api import TrialConfig
 
 NEGLIGIBLE_FRACTION = 0.02
 """Two runs of a step on two machines of one type differ by about this; smaller differences decide nothing."""

@@ -11,7 +11,7 @@ from planner.estimate.values import Hardware
 from planner.plans.candidates import StepEstimator
 from planner.plans.space import divisors
 from planner.reports.report import Curve, CurvePoint
-from trials.trial import Measurement, Outcome
+from trials.api import Measurement, Outcome
 
 REACH = 2  # curves end at twice the largest micro batch size that was measured
 

@@ -9,7 +9,7 @@ from catalogs.offers import Pricing
 from planner.modes import PARALLELISMS
 from planner.plans.plan import Plan
 from planner.reports import formats, names
-from trials.trial import Failure, Outcome, TrialConfig
+from trials.api import Failure, Outcome, TrialConfig
 
 
 def rental(plan: Plan) -> str:

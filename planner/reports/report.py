@@ -14,8 +14,7 @@ from planner.plans.batch_size import BatchChoice
 from planner.plans.numerics_check import Guard
 from planner.plans.recommendation import Recommendation
 from planner.plans.space import Exclusion
-from trials.profile import WorkloadProfile
-from trials.trial import Environment, Failure, Measurement, Outcome, TrialConfig, Workload
+from trials.api import Environment, Failure, Measurement, Outcome, TrialConfig, Workload, WorkloadProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

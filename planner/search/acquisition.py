@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from planner.estimate import Basis, Estimate
 from planner.estimate.interval.lognormal import NORMAL, expected_below, log_spread
 from planner.modes.precision import REFERENCE
-from trials.trial import TrialConfig
+from trials.api import TrialConfig
 
 FIRST_MICRO_BATCH_SIZE = 8  # small enough to fit, large enough not to time the launch of kernels alone
 OPENING_TRIAL_COUNT = 2  # two points are a line

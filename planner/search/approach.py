@@ -14,7 +14,7 @@ from planner.estimate.memory.boundary import (
 )
 from planner.estimate.setting import technique_of
 from planner.search.acquisition import Candidate, fit_probability
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
+from trials.api import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
 SAFE_PROBABILITY = 0.98  # of fitting, from which a configuration is tried without ado
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.estimate.setting import technique_of
-from trials.trial import TrialConfig
+from trials.api import TrialConfig
 
 HasRoom = Callable[[TrialConfig, Sequence[TrialConfig]], bool]
 """Whether a trial would begin at once beside these; said by who runs trials."""

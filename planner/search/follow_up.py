@@ -10,9 +10,7 @@ from planner.search.flights import Flights
 from planner.search.known import Known
 from planner.search.second_look import is_to_be_confirmed, is_to_be_repeated, simplest_of
 from planner.search.wanted import Left, Wanted, is_affordable
-from trials.extras import Extras
-from trials.trial import Measurement, Purpose, TrialConfig
-from trials.workers.extras_due import shows_noise
+from trials.api import Extras, Measurement, Purpose, TrialConfig, shows_noise
 
 CONFIRMATION_FRACTION = 0.05  # of the target run, which a confirmation may cost
 

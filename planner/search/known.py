@@ -18,9 +18,16 @@ from planner.search.acquisition import Candidate
 from planner.search.limits import Run
 from planner.search.market import Market, expected_trial_s
 from planner.study.store import Study
-from trials.devices import DeviceGroup
-from trials.profile import WorkloadProfile
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
+from trials.api import (
+    DeviceGroup,
+    Failure,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Purpose,
+    TrialConfig,
+    WorkloadProfile,
+)
 
 REPEATS_OF_LOST_TRIAL = 1
 

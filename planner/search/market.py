@@ -18,8 +18,7 @@ from planner.plans.plan import hardware_of
 from planner.search.acquisition import Candidate
 from planner.search.limits import Run
 from planner.target import Target
-from trials.devices import DeviceGroup
-from trials.trial import Measurement, Purpose, TrialConfig
+from trials.api import DeviceGroup, Measurement, Purpose, TrialConfig
 
 STARTUP_S = 20.0  # of a trial before any was seen
 _STEPS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trials.trial import Failure, FailureKind, Outcome
+from trials.api import Failure, FailureKind, Outcome
 
 _NUMBER = re.compile(r"(?<!line )\b\d+(\.\d+)?")  # sizes and counts differ between trials; the line does not
 

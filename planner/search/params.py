@@ -9,7 +9,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 
 from catalogs.gpus import Gpu
 from planner.modes import PARALLELISMS, PRECISIONS
-from trials.trial import TrialConfig
+from trials.api import TrialConfig
 
 
 def distributions(gpus: Mapping[str, Gpu]) -> dict[str, BaseDistribution]:

@@ -23,8 +23,7 @@ from planner.search.limits import weighed
 from planner.search.params import distributions, params_of
 from planner.search.stopping import why_none
 from planner.search.wanted import Left, Wanted, is_affordable
-from trials.extras import Extras
-from trials.trial import FailureKind, Measurement, Outcome, Purpose, TrialConfig
+from trials.api import Extras, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
 NONE_IN_FLIGHT = Flights()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from planner.estimate import Estimate
 from planner.plans.ties import is_tied_here, preference
-from trials.trial import Measurement, Outcome, Purpose, TrialConfig
+from trials.api import Measurement, Outcome, Purpose, TrialConfig
 
 NEAR_FRACTION = 0.85  # of the memory, from which the winner's peak is confirmed over many steps
 NEAR_FRACTION_VARYING = 0.5  # the same where samples come from a dataset, whose lengths may vary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.search.acquisition import Candidate, Choice
-from trials.trial import Purpose
+from trials.api import Purpose
 
 Wanted = tuple[Choice, Candidate, Purpose]
 

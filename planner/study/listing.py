@@ -10,7 +10,7 @@ import optuna
 from planner.study.saved import CONFIG
 from planner.study.storage import open_storage, storage_errors
 from planner.study.store import Study
-from trials.trial import Measurement
+from trials.api import Measurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

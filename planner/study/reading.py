@@ -17,7 +17,7 @@ from planner.estimate.other_workloads import OtherWorkload
 from planner.redaction import redacted_url
 from planner.study.saved import CONFIG, SavedStudy, check_schema, found
 from planner.study.storage import sqlite_file, sqlite_url
-from trials.trial import Measurement
+from trials.api import Measurement
 
 KNOWN_LAYOUT = "v3.2.0.a"  # alembic's name of the tables of Optuna 3.2 to 5
 

@@ -12,8 +12,7 @@ from planner.errors import PlannerError
 from planner.modes import PARALLELISMS, PRECISIONS
 from planner.plans.space import SPACE_VERSION, Exclusion
 from planner.target import Target
-from trials.profile import WorkloadProfile
-from trials.trial import Failure, Measurement, Outcome, TrialConfig, Workload
+from trials.api import Failure, Measurement, Outcome, TrialConfig, Workload, WorkloadProfile
 
 SCHEMA_VERSION = 1
 

@@ -17,9 +17,7 @@ from pathlib import Path, PurePosixPath
 from planner.codec import from_json, to_json
 from planner.errors import PlannerError
 from planner.study.saved import SavedStudy
-from trials.errors import TrialsError
-from trials.model_file.source import hash_workload, local_files
-from trials.trial import Workload
+from trials.api import TrialsError, Workload, hash_workload, local_files
 
 SOURCES_BYTES_MAX = 1_000_000  # of text in one study; compressed, a quarter of it
 SOURCES = "sources"

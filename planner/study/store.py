@@ -39,8 +39,7 @@ from planner.study.saved import (
 from planner.study.sources import SOURCES, Sources, packed, read_sources
 from planner.study.storage import open_storage, storage_errors
 from planner.target import Target
-from trials.profile import WorkloadProfile
-from trials.trial import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload
+from trials.api import Failure, FailureKind, Measurement, Outcome, TrialConfig, Workload, WorkloadProfile
 
 _HOLDER = "holder"  # the sweep that runs the trial
 

@@ -17,7 +17,7 @@ from planner.study.listing import study_names
 from planner.study.saved import FAILURE, MEASUREMENT
 from planner.study.storage import sqlite_url, storage_errors
 from planner.study.store import Study, load_study, open_study
-from trials.trial import Workload
+from trials.api import Workload
 
 _OF_ITS_PLACE = frozenset({"workload", "schema_version", "space_version"})  # each copy has these already
 

@@ -17,7 +17,7 @@ from enum import StrEnum
 from planner.estimate.values import Basis, Estimate
 from planner.verify.betting import Bets
 from planner.verify.run_plan import RunPlan
-from trials.step_times import half_width
+from trials.api import half_width
 
 FALSE_ALARM_FRACTION = 0.01  # of runs within their limits in which any of the three bets is ever won
 LOOK_S = 5.0

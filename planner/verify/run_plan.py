@@ -14,7 +14,7 @@ from planner.errors import PlannerError
 from planner.estimate.values import Estimate
 from planner.plans.plan import Plan
 from planner.target import Target
-from trials.trial import Environment, TrialConfig, Workload
+from trials.api import Environment, TrialConfig, Workload
 
 SCHEMA_VERSION = 1
 PLAN_FILE = "plan.json"

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.cost.spot.job import Saving
-from trials.profile import WorkloadProfile
-from trials.trial import Measurement, TrialConfig
+from trials.api import Measurement, TrialConfig, WorkloadProfile
 
 CHECKPOINT_BYTES_PER_S = 0.5 * 1024**3
 """Speed at which a checkpoint is written and read where no trial measured it: our assumption, between the 125

@@ -22,8 +22,7 @@ from planner.cost.spot.job import Restart, Saving, SpotJob, gang_rate_per_s
 from planner.cost.spot.outcome import SpotTimes, best_saving, mean_times, spot_outcome, spot_times
 from planner.estimate.values import Estimate
 from planner.target import Target
-from trials.profile import WorkloadProfile
-from trials.trial import Measurement, TrialConfig
+from trials.api import Measurement, TrialConfig, WorkloadProfile
 
 BIN_COUNT = 1024
 """Of the distributions of spot runs: a thousandth of their reach is fine enough to price by."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trials.trial import Measurement, PeakParts
+from trials.api import Measurement, PeakParts
 
 PROBES_MAX = 4  # trials of one setting, those that count for the search included
 CLOSE_FRACTION = 0.015  # of the boundary: nearer than this, no other probe is worth its price

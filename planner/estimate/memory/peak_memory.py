@@ -28,8 +28,7 @@ from planner.estimate.setting import Setting, setting_of, technique_of
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.modes import PARALLELISMS
 from planner.modes.terms import StateBytes
-from trials.profile import Trace, WorkloadProfile
-from trials.trial import Failure, FailureKind, Measurement, TrialConfig
+from trials.api import Failure, FailureKind, Measurement, Trace, TrialConfig, WorkloadProfile
 
 OTHER_CHIP_FRACTION = 0.08  # workspaces of cuBLAS and cuDNN differ by chip
 OTHER_STACK_FRACTION = 0.05  # another torch fuses and rounds otherwise

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from catalogs.gpus import GIB, MIB, DeviceKind
 from planner.estimate.values import Basis, Estimate
-from trials.trial import Measurement, TrialConfig
+from trials.api import Measurement, TrialConfig
 
 OUTSIDE_ALLOCATOR_BYTES = int(1.5 * GIB)
 """Of CUDA's total, where no trial has said it: the context, loaded kernels, handles of cuBLAS and cuDNN. 0.3

@@ -19,8 +19,7 @@ from planner.estimate.scaling.collectives import (
 )
 from planner.estimate.setting import hardware_measured, vcpus_used
 from planner.modes.terms import CollectiveOperation, Group
-from trials.extras import LinkProbe
-from trials.trial import Measurement
+from trials.api import LinkProbe, Measurement
 
 FALLBACK_FRACTION = 0.25  # a link that reaches less than this of what it should is named
 

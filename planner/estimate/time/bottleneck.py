@@ -16,8 +16,7 @@ from catalogs.gpus import Gpu
 from planner.estimate.time.chips import Chip, chip_of
 from planner.estimate.time.loading import Loaders, best_loaders
 from planner.estimate.values import Hardware
-from trials.profile import OperationClass, Trace, WorkloadProfile
-from trials.trial import Measurement, Phases, TrialConfig
+from trials.api import Measurement, OperationClass, Phases, Trace, TrialConfig, WorkloadProfile
 
 FASTER_GPU_FACTOR = 2.0  # "a GPU twice as fast"
 _WEIGHT_PASSES = 3  # forward, gradients of inputs and of weights each read or write every weight

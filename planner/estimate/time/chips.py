@@ -16,7 +16,7 @@ from planner.estimate.time.reference import Reference, reference
 from planner.estimate.values import Hardware
 from planner.modes import PRECISIONS
 from planner.modes.precision import REFERENCE
-from trials.trial import TrialConfig
+from trials.api import TrialConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from trials.trial import Measurement
+from trials.api import Measurement
 
 Vector = NDArray[np.float64]
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from trials.profile import WorkloadProfile
-from trials.trial import Loading, Measurement, Outcome, TrialConfig
+from trials.api import Loading, Measurement, Outcome, TrialConfig, WorkloadProfile
 
 LOADER_WORKER_COUNTS = (1, 2, 4, 8)
 LOADER_PAYS_FRACTION = 0.05  # of the step, waited for data, from which loader workers are worth a trial

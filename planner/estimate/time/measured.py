@@ -11,7 +11,7 @@ from planner.estimate.setting import Setting, hardware_measured, setting_measure
 from planner.estimate.software_stack import StackChange, stack_changes
 from planner.estimate.time.line import StepTimeLine, fit_line
 from planner.estimate.values import Hardware
-from trials.trial import Measurement, TrialConfig
+from trials.api import Measurement, TrialConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

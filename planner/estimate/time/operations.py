@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from planner.estimate.time.chips import Chip
 from planner.estimate.time.reference import reference
 from planner.modes import PRECISIONS
-from trials.profile import Operation, OperationClass, Trace
+from trials.api import Operation, OperationClass, Trace
 
 Vector = NDArray[np.float64]
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from catalogs.gpus import DeviceKind, Gpu
 from planner.estimate.setting import vcpus_used
 from planner.estimate.time.chips import peak_flop_per_s
-from trials.profile import OperationClass, Trace, TraceMode
-from trials.trial import Measurement
+from trials.api import Measurement, OperationClass, Trace, TraceMode
 
 ATTENTION_BACKWARD_FRACTION = 4 / 5  # five products run in the fused backward pass, one of them a repetition
 

@@ -20,7 +20,7 @@ from planner.estimate.time.operations import (
 )
 from planner.estimate.time.reference import reference
 from planner.modes import PRECISIONS
-from trials.profile import OperationClass, Trace
+from trials.api import OperationClass, Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from planner.estimate.transfer.workload_decomposition import (
     decompose,
 )
 from planner.estimate.values import Hardware
-from trials.trial import TrialConfig
+from trials.api import TrialConfig
 
 CHECKPOINT_FACTOR = 4.0 / 3.0
 """One more forward on top of forward and backward, which is twice a forward (Chen et al. 2016)."""

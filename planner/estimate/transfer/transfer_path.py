@@ -14,7 +14,7 @@ from planner.estimate.time.traced import TracedStepTime
 from planner.estimate.transfer.distance import CPU_TO_GPU_LOG_SPREAD, POWER_LOG_SPREAD
 from planner.modes import PARALLELISMS
 from planner.modes.terms import Group
-from trials.trial import TrialConfig
+from trials.api import TrialConfig
 
 COMPILE_FACTOR = 0.85  # TorchInductor's training speed-ups lie between 1.0 and 1.6 (PyTorch 2, ASPLOS 2024)
 _TRACE_ALONE_LOG_SPREAD = 0.2

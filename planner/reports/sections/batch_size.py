@@ -9,7 +9,7 @@ from planner.reports.content import Cell, Column, Row, Section, Table, texts
 from planner.reports.labels import devices
 from planner.reports.models import EstimateJson, JsonModel
 from planner.reports.report import Report
-from trials.extras import GradientNoise
+from trials.api import GradientNoise
 
 CAVEAT = (
     "The noise scale grows as the loss falls, often more than tenfold over a run: a value measured early "

@@ -10,7 +10,7 @@ from planner.reports.content import Section, texts
 from planner.reports.labels import configuration
 from planner.reports.models import ConfigJson, JsonModel
 from planner.reports.report import Report
-from trials.trial import Phases
+from trials.api import Phases
 
 _FACTOR = f"{FASTER_GPU_FACTOR:g}"
 _MEANING = {

@@ -14,7 +14,7 @@ from planner.reports.chart import Axis, Chart, Limit, Point, Scale, Series, Tick
 from planner.reports.content import Plots, Section
 from planner.reports.models import ConfigJson, EstimateJson, JsonModel
 from planner.reports.report import Curve, CurvePoint, Report, TrialRecord
-from trials.trial import Failure, FailureKind, Measurement, TrialConfig
+from trials.api import Failure, FailureKind, Measurement, TrialConfig
 
 COLOURS = 6  # classes series-0 to series-5 of the style sheet; what is beyond shares the last, which is grey
 

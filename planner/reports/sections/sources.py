@@ -8,7 +8,7 @@ from planner.reports import formats
 from planner.reports.content import Field, Fields, Item, Items, Section
 from planner.reports.models import JsonModel
 from planner.reports.report import Report
-from trials.trial import Environment
+from trials.api import Environment
 
 BASIS_NOTES = (
     (Basis.MEASURED, "this configuration ran on this device type and count"),

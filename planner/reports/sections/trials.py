@@ -8,8 +8,16 @@ from planner.reports import formats, labels
 from planner.reports.content import Cell, Column, Paragraph, Row, Section, Table
 from planner.reports.models import ConfigJson, JsonModel, TextOrNone
 from planner.reports.report import Report, TrialRecord
-from trials.extras import CheckpointCost, GradientNoise, LinkProbe
-from trials.trial import Failure, FailureKind, Measurement, PeakParts, Phases
+from trials.api import (
+    CheckpointCost,
+    Failure,
+    FailureKind,
+    GradientNoise,
+    LinkProbe,
+    Measurement,
+    PeakParts,
+    Phases,
+)
 
 SHORT = 12
 
