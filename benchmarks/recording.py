@@ -20,6 +20,7 @@ from planner.plans.rule_out import rule_out
 from planner.target import Target
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
+from trials.whole_file import write_whole
 
 SCHEMA_VERSION = 1
 
@@ -55,9 +56,7 @@ class Recording:
 def save(recording: Recording, path: Path) -> None:
     """Write the file whole or not at all; a line for each outcome and trace."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(_lines(dataclasses.asdict(recording)) + "\n")
-    partial.replace(path)
+    write_whole(path, _lines(dataclasses.asdict(recording)) + "\n")
 
 
 def load(path: Path) -> Recording:

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from pathlib import Path
 
 from catalogs.check import Finding, quarantine
 from catalogs.errors import CatalogError
@@ -152,31 +149,13 @@ def stale(offers: Iterable[Offer], today: date) -> tuple[Stale, ...]:
     )
 
 
-def save_offers(path: Path, offers: Iterable[Offer]) -> None:
-    """Writes the table that ``catalogs.sources.table.read_offers`` reads, whole or not at all.
-
-    A reader, or a crash at any moment, sees the old table or the new one. Raises CatalogError if it cannot
-    be written; the old one is then as it was.
-    """
+def offers_csv(offers: Iterable[Offer]) -> str:
+    """The text of the table that ``catalogs.sources.table.read_offers`` reads."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(_cells(one) for one in offers)
-    temporary = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8", newline=""
-        ) as file:
-            temporary = file.name
-            file.write(text.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        raise CatalogError(f"{path}: cannot be written: {error.strerror or error}") from error
+    return text.getvalue()
 
 
 def _cells(one: Offer) -> dict[str, object]:

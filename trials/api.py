@@ -32,6 +32,7 @@ from trials.trial import (
     TrialConfig,
     Workload,
 )
+from trials.whole_file import TEMPORARY_SUFFIX, write_whole
 from trials.workers.extras_due import shows_noise
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from trials.cluster.discovery import alive_nodes, discover
     from trials.cluster.submit import Job, follow, job_of, submit
     from trials.measuring.state_file import (
-        TEMPORARY_SUFFIX,
         copied,
         random_state,
         read_state,
@@ -53,7 +53,6 @@ LAZY = {
     "trials.cluster.discovery": ("alive_nodes", "discover"),
     "trials.cluster.submit": ("Job", "follow", "job_of", "submit"),
     "trials.measuring.state_file": (
-        "TEMPORARY_SUFFIX",
         "copied",
         "random_state",
         "read_state",
@@ -118,6 +117,7 @@ __all__ = [
     "submit",
     "version_problems",
     "write_state",
+    "write_whole",
 ]
 
 

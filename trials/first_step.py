@@ -35,6 +35,7 @@ from trials.model_file.loader import BatchFunction, DatasetSource, move_to, one_
 from trials.model_file.workload import load
 from trials.profile import Adapter, WorkloadProfile
 from trials.trial import Precision, Workload
+from trials.whole_file import write_whole
 
 if TYPE_CHECKING:
     from trials.profile import Trace
@@ -264,9 +265,7 @@ def _write_profile(answer: Path, profile: WorkloadProfile) -> None:
 
 
 def _write(answer: Path, content: dict[str, Any]) -> None:
-    partial = answer.with_suffix(".partial")
-    partial.write_text(json.dumps(content))
-    partial.replace(answer)
+    write_whole(answer, json.dumps(content))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from catalogs.errors import CatalogError
 from catalogs.gpus import Gpu, load_gpus
 from catalogs.history import record_prices
 from catalogs.offers import Offer, load_offers
-from catalogs.refresh import Outcome, refresh, save_offers
+from catalogs.refresh import Outcome, refresh
 from catalogs.sources.registry import price_sources, sources_of
-from planner.commands.price_table import current_table, history_path, refreshed_path
+from planner.commands.price_table import current_table, history_path, refreshed_path, save_offers
 from planner.exits import Exit
 
 SKIPPED_SHOWN = 3

@@ -11,7 +11,10 @@ import platformdirs
 from catalogs.errors import CatalogError
 from catalogs.gpus import Gpu
 from catalogs.offers import Offer, Pricing, load_offers
+from catalogs.refresh import offers_csv
 from catalogs.sources.table import read_offers
+from planner.errors import PlannerError
+from trials.api import write_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,15 @@ class PriceTable:
 def refreshed_path() -> Path:
     """Where the refreshed table is kept: the user's data directory."""
     return Path(platformdirs.user_data_dir("planner")) / "offers.csv"
+
+
+def save_offers(path: Path, offers: Iterable[Offer]) -> None:
+    """Write the table whole. Raises PlannerError where that fails; the old one is then as it was."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, offers_csv(offers))
+    except OSError as error:
+        raise PlannerError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def history_path() -> Path:

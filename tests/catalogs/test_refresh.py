@@ -1,10 +1,8 @@
 """Refreshing prices: faults stay with their provider, wrong prices are named, files are whole."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -12,7 +10,7 @@ from catalogs.check import Rule
 from catalogs.errors import CatalogError
 from catalogs.gpus import Link, load_gpus
 from catalogs.offers import Offer, Pricing, load_offers
-from catalogs.refresh import refresh, save_offers, stale, with_known_facts
+from catalogs.refresh import offers_csv, refresh, stale, with_known_facts
 from catalogs.sources.price_source import Imported, Skipped, Source
 from catalogs.sources.skypilot import import_skypilot
 from catalogs.sources.table import read_offers
@@ -142,46 +140,10 @@ def test_prices_age_by_kind() -> None:
     ]
 
 
-def test_what_is_saved_is_read_back_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "offers.csv"
-    save_offers(path, SHIPPED)
-    assert read_offers(path) == SHIPPED
-
-
-def test_a_reader_never_sees_half_a_table(tmp_path: Path) -> None:
+def test_what_is_written_is_read_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "offers.csv"
-    save_offers(path, SHIPPED)
-    sizes: set[int] = set()
-    faults: list[BaseException] = []
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - handed to the assertion below
-            faults.append(error)
-
-    def write() -> None:
-        for number in range(30):
-            save_offers(path, SHIPPED if number % 2 else SHIPPED[:200])
-
-    writer = Thread(target=guarded, args=(write,))
-    writer.start()
-    while writer.is_alive():
-        sizes.add(len(read_offers(path)))
-    writer.join()
-    assert faults == []
-    assert sizes <= {200, len(SHIPPED)}
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_table_that_cannot_be_written_says_so_and_leaves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "offers.csv").mkdir()
-    with pytest.raises(CatalogError, match=r"offers\.csv: cannot be written: Is a directory"):
-        save_offers(tmp_path / "offers.csv", SHIPPED)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CatalogError, match="cannot be written: "):
-        save_offers(tmp_path / "file" / "offers.csv", SHIPPED)
-    assert {one.name for one in tmp_path.iterdir()} == {"file", "offers.csv"}
+    path.write_text(offers_csv(SHIPPED))
+    assert read_offers(path) == SHIPPED
 
 
 def test_the_whole_way_from_a_server_to_a_table(published: tuple[Path, str], tmp_path: Path) -> None:
@@ -198,7 +160,7 @@ def test_the_whole_way_from_a_server_to_a_table(published: tuple[Path, str], tmp
     ]
     refreshed = refresh(sources, SHIPPED, GPUS, TODAY)
     path = tmp_path / "offers.csv"
-    save_offers(path, refreshed.offers)
+    path.write_text(offers_csv(refreshed.offers))
     offers = {one.key: one for one in read_offers(path)}
     key = ("lambda", "gpu_8x_h100_sxm5", "us-east-1", Pricing.ON_DEMAND)
     assert (offers[key].price_usd_per_hour, offers[key].as_of) == (30.0, TODAY)

@@ -11,11 +11,11 @@ import pytest
 from catalogs.errors import CatalogError
 from catalogs.offers import Offer, load_offers
 from catalogs.offers import Pricing as OfferPricing
-from catalogs.refresh import save_offers
 from planner.__main__ import run
 from planner.cli_values import OfferFlags
-from planner.commands.price_table import cheapest_regions, refreshed_path
+from planner.commands.price_table import cheapest_regions, refreshed_path, save_offers
 from planner.commands.prices import read_prices
+from planner.errors import PlannerError
 from planner.exits import Exit
 from tests.builders import make_offer
 
@@ -189,3 +189,13 @@ def test_the_catalog_shows_source_date_and_age(tmp_path: Path, capsys: pytest.Ca
     assert f"{day}       40!       1" in out
     assert "source 1: a letter from the provider" in out
     assert "1 on-demand prices of gcp are over 30 days old" in out
+
+
+def test_a_table_that_cannot_be_written_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "offers.csv").mkdir()
+    with pytest.raises(PlannerError, match=r"offers\.csv: cannot be written: Is a directory"):
+        save_offers(tmp_path / "offers.csv", [make_offer()])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PlannerError, match="cannot be written: "):
+        save_offers(tmp_path / "file" / "offers.csv", [make_offer()])
+    assert {one.name for one in tmp_path.iterdir()} == {"file", "offers.csv"}

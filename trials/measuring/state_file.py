@@ -1,19 +1,14 @@
-"""The state of a training run as a file that is either whole or not there.
-
-Writing goes to a temporary file beside the final one, which is flushed to the disk and then renamed: a kill
-at any moment leaves the old file or the new one, never a part. torch is imported where it is used.
-"""
+"""The state of a training run as a file that is whole or not there. torch is imported where it is used."""
 
 from __future__ import annotations
 
 import os
 import random
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-TEMPORARY_SUFFIX = ".tmp"
+from trials.whole_file import whole_file
 
 
 def write_state(state: Any, path: Path) -> int:
@@ -23,23 +18,12 @@ def write_state(state: Any, path: Path) -> int:
     """
     import torch
 
-    temporary = path.with_name(f".{path.name}{TEMPORARY_SUFFIX}")
-    try:
-        with temporary.open("wb") as file:
-            try:
-                torch.save(state, file)
-            except RuntimeError as error:  # what torch makes of a failed write
-                raise OSError(f"{path}: {error}") from error
-            file.flush()
-            os.fsync(file.fileno())
-            size_bytes = file.tell()
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    _sync_directory(path.parent)
-    return size_bytes
+    with whole_file(path) as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # what torch makes of a failed write
+            raise OSError(f"{path}: {error}") from error
+        return file.tell()
 
 
 def read_state(path: Path) -> Any:
@@ -128,12 +112,3 @@ def _copied_tensor(tensor: Any) -> Any:
         local = tensor.to_local().detach().to("cpu", copy=True)
         return DTensor(local, tensor._spec, requires_grad=False)
     return tensor.detach().to("cpu", copy=True)
-
-
-def _sync_directory(directory: Path) -> None:
-    """A rename is durable once its directory is."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

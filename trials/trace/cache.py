@@ -18,6 +18,7 @@ import torch
 from platformdirs import user_cache_path
 
 from trials.profile import Trace
+from trials.whole_file import write_whole
 
 FILES_KEPT = 64
 FOLDER_VARIABLE = "PLANNER_CACHE_DIR"
@@ -61,9 +62,7 @@ class TraceCache:
         body = TypeAdapter(tuple[Trace, ...]).dump_json(tuple(traces)).decode()
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            partial = self._path.with_suffix(f".{os.getpid()}.partial")
-            partial.write_text(f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}")
-            partial.replace(self._path)
+            write_whole(self._path, f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}")
             files = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
             for old in files[FILES_KEPT:]:
                 old.unlink(missing_ok=True)
