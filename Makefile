@@ -1,15 +1,27 @@
 # Two commands: `make demo` runs the main job on an example, `make test` passes the tests. Both set up .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+FAKETIME_LIBRARY ?= $(firstword $(wildcard /usr/lib/*/faketime/libfaketime.so.1))
 export RAY_USAGE_STATS_ENABLED ?= 0
 
-.PHONY: demo test check schemas wheel clean
+.PHONY: demo test test-all test-later check schemas wheel clean
 
 demo: .venv/.installed
 	$(BIN)/planner sweep examples/gpt.py --budget 5 --max-minutes 4
 
 test: .venv/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered
+	$(PYTEST) -m "not slow"
+
+# Every test: also the long scenarios on real clusters and training runs. CI runs this.
+test-all: .venv/.installed
+	$(PYTEST) --cov --cov-report=term:skip-covered
+
+# The tests that need no Ray on a day two years ahead, so that none depends on the day; needs libfaketime.
+LATER := LD_PRELOAD=$(FAKETIME_LIBRARY) FAKETIME=+730d FAKETIME_DONT_FAKE_MONOTONIC=1 PYTHONPATH=tests/any_day
+test-later: .venv/.installed
+	test -n "$(FAKETIME_LIBRARY)" || { echo "needs libfaketime (Debian: apt-get install libfaketime)" >&2; exit 2; }
+	$(LATER) $(PYTEST) -m "not ray and not slow"
 
 check: .venv/.installed
 	$(BIN)/ruff format --check .

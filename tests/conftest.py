@@ -13,6 +13,12 @@ from benchmarks.estimate.scores import default_data
 SLICES = Path(__file__).parent / "data"  # of the measured sets; see NOTICE.md there
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start Ray come first: they take longest, and workers that share the files end together."""
+    with_ray = {item.path for item in items if item.get_closest_marker("ray")}
+    items.sort(key=lambda item: item.path not in with_ray)
+
+
 class _QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the standard library's
         pass

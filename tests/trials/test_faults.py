@@ -24,7 +24,6 @@ from trials.trial import FailureKind, Measurement, Parallelism
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.slow,
     # Ray leaves sockets and log files to the garbage collector
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -105,6 +104,7 @@ def test_what_a_rank_raises_alone_is_told_and_costs_no_restart(
     assert processes_after == processes  # the other rank was released, not left to its limit and ended
 
 
+@pytest.mark.slow
 def test_a_hang_ends_at_the_limit_with_the_stacks(run, sane_losses):
     failure, _ = fail(run, "hang", Parallelism.DDP, sane_losses)
     assert failure.kind is FailureKind.TIMED_OUT
@@ -113,6 +113,7 @@ def test_a_hang_ends_at_the_limit_with_the_stacks(run, sane_losses):
     assert "stacks of rank 0:" in failure.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "parallelism"), [("SIGKILL", Parallelism.FSDP2), ("os._exit", Parallelism.DDP)]
 )
@@ -126,6 +127,7 @@ def test_a_rank_that_vanishes_is_named_and_nothing_of_it_reaches_our_output(
     assert re.match(r"(rank|ranks 0,) 1 of 2 ended without a word", failure.reason)
 
 
+@pytest.mark.slow
 def test_a_device_that_refuses_every_later_call_costs_one_trial(run, sane_losses):
     failure, _ = fail(run, "device lost", Parallelism.DDP, sane_losses)
     assert "CUDA error: an illegal memory access" in failure.reason
@@ -139,6 +141,7 @@ def test_smaller_trials_run_in_the_same_workers_with_all_cores(run, sane_losses)
     assert set(processes_of(outcome)) < set(processes)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_trial_at_once_and_the_next_one_finds_the_devices_free(run, sane_losses):
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler

@@ -21,7 +21,6 @@ from trials.trial import FailureKind, Measurement
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.slow,
     # Ray leaves sockets and log files to the garbage collector
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -107,6 +106,7 @@ def test_a_trial_lands_on_a_node_of_its_type_and_types_run_side_by_side(groups, 
     assert wait_for_devices(groups["L4"], 2, timeout_s=20.0)  # closing gave them back
 
 
+@pytest.mark.slow
 def test_nodes_of_one_type_run_side_by_side_and_a_trial_of_both_has_them_to_itself(groups, workload):
     register = ray.remote(num_cpus=0)(Register).remote(2)
     settings = replace(SETTINGS, measure=measure_in_company, measure_settings=register)
@@ -134,6 +134,7 @@ def test_nodes_of_one_type_run_side_by_side_and_a_trial_of_both_has_them_to_itse
     assert wait_for_devices(groups["T4"], 1, node_count=2, timeout_s=20.0)
 
 
+@pytest.mark.slow
 def test_a_node_that_others_use_has_no_room_beside_a_trial(groups, workload):
     holder = ray.remote(num_gpus=1)(Holder).options(resources={"accelerator_type:T4": 0.001}).remote()
     ray.get(holder.ping.remote())
@@ -152,6 +153,7 @@ def test_more_workers_than_there_are_is_refused_at_once(groups, workload):
     assert "4 x L4 on 1 node(s) is more than the cluster has (2 by node)" in failure.reason
 
 
+@pytest.mark.slow
 def test_devices_that_others_use_are_waited_for_with_a_message(groups, workload):
     holder = ray.remote(num_gpus=1)(Holder).options(resources={"accelerator_type:A100": 0.001}).remote()
     ray.get(holder.ping.remote())
@@ -166,6 +168,7 @@ def test_devices_that_others_use_are_waited_for_with_a_message(groups, workload)
     assert wait_for_devices(groups["A100"], 1, timeout_s=20.0)
 
 
+@pytest.mark.slow
 def test_workers_that_are_only_starting_are_ended_too(groups, workload):
     with open_runner(workload, [groups["A100"]], SETTINGS) as run:
         run.start_early(make_config("A100"))
@@ -174,6 +177,7 @@ def test_workers_that_are_only_starting_are_ended_too(groups, workload):
     assert wait_for_devices(groups["A100"], 1, timeout_s=20.0)
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_be_scheduled_are_given_up(groups, workload):
     (node,) = groups["L4"].nodes
     ghost = replace(groups["L4"], nodes=(replace(node, accelerator_type="B300"),))
