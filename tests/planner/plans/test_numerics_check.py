@@ -66,6 +66,18 @@ def test_where_the_reference_learns_nothing_only_a_clear_rise_is_rejected() -> N
     assert judge([one + 0.5 for one in flat], flat) != ""
 
 
+def test_where_losses_scatter_four_standard_errors_of_their_differences_are_allowed() -> None:
+    error = 0.5 * math.sqrt(14 / 13) / math.sqrt(14)  # the last 14 differences lie 0.5 to either side
+
+    def verdict(standard_errors: float) -> str:  # neither progress nor 2% of the loss comes near
+        return judge(
+            [1.0 + standard_errors * error + 0.5 * (-1) ** one for one in range(STEPS)], [1.0] * STEPS
+        )
+
+    assert verdict(3.0) == ""
+    assert "with fp32 it is 1" in verdict(5.0)
+
+
 def curve(config, losses, purpose=Purpose.GUARD) -> Measurement:
     return make_measurement(config, losses=tuple(losses), purpose=purpose)
 

@@ -112,6 +112,13 @@ def test_plans_are_ranked_by_expected_cost_and_cover_every_instance_count_that_d
     assert all(one.config.global_batch_size == 32 for one in answer.plans)
 
 
+def test_headroom_is_what_the_high_end_of_the_peak_leaves() -> None:
+    plan = ask([make_offer()]).plans[0]
+    peak_bytes = plan.config.micro_batch_size * GIB / 4
+    assert plan.peak_memory_bytes.expected == pytest.approx(peak_bytes)
+    assert plan.memory_headroom_fraction == pytest.approx(1.0 - 1.1 * peak_bytes / plan.memory_bytes)
+
+
 def test_equal_hardware_is_estimated_once() -> None:
     estimator = FakeEstimator()
     regions = [make_offer(region=f"zone-{number}", price_usd_per_hour=1.0 + number) for number in range(50)]
