@@ -79,7 +79,7 @@ def report_of(study: SavedStudy, target: Target, prices: Prices) -> Report:
     profile, trials = study.profile, study.trials()
     outcomes = [one.outcome for one in trials]
     measured = [one for one in outcomes if isinstance(one, Measurement)]
-    peers = read_peers(study)
+    peers = read_peers(study) if trials else {}  # they correct what was measured on a device
     estimator = estimator_of(study, prices, peers)
     knobs = knobs_of(trials)
     spent_usd = spent_on(trials)

@@ -33,13 +33,16 @@ _GAP = 2  # spaces between columns
 _WORD_MAX = 16  # a longer word is broken where a column is narrow
 
 
-def render(report: Report, width: int | None = None, *, is_coloured: bool = False) -> str:
+def render(
+    report: Report, width: int | None = None, *, is_coloured: bool = False, is_head: bool = False
+) -> str:
     """The answer first, what it rests on after it.
 
     Args:
         report: what is shown.
         width: of the terminal, in columns; None in a pipe or a file, where tables are as wide as they are.
         is_coloured: with the terminal's escape codes; nothing is said by colour alone.
+        is_head: the first section alone.
     """
     console = Console(
         width=width or _UNLIMITED, file=StringIO(), highlight=False, force_terminal=is_coloured,
@@ -47,7 +50,7 @@ def render(report: Report, width: int | None = None, *, is_coloured: bool = Fals
     )  # fmt: skip
     with console.capture() as capture:
         console.print()
-        for section in sections_of(report):
+        for section in sections_of(report)[: 1 if is_head else None]:
             _print_section(section, console)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
