@@ -123,7 +123,7 @@ def why(
 
 
 @app.command(cls=PlainCommand)
-@grouped("budget_usd", "deadline_s", "hour_value_usd", "out", "is_json")
+@grouped()
 def estimate(
     own: EstimateFlags,
     target: TargetFlags,
@@ -131,7 +131,7 @@ def estimate(
     output: OutputFlags,
     assumptions: CostAssumptions,
 ) -> None:
-    """Predict speed and memory on one GPU type: from a study, or from a model file's trace alone."""
+    """Rank every GPU, or detail one with --gpu: from a study, or from a model file's trace alone."""
     from planner.commands import estimate as command
 
     raise typer.Exit(command.run(own, target, replace(offers, assumptions=assumptions), output))

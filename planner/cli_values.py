@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from planner.cost.bill.cost_assumptions import CostAssumptions
@@ -148,8 +148,8 @@ class EstimateFlags:
     study_or_model: str = argument(
         "study_or_model", TEXT, "A study's name, or a model file (.py).", metavar="STUDY|MODEL"
     )
-    gpu: str = flag("--gpu", TEXT, "GPU type, as `planner catalog --gpus` names it.", default=MISSING)
-    gpu_count: int = flag("--gpus", COUNT, "Number of GPUs in all.", default=1)
+    gpu: str | None = flag("--gpu", TEXT, "One GPU type in detail; without it all are ranked.")
+    gpu_count: int | None = flag("--gpus", COUNT, "Number of GPUs in all, with --gpu.", shown="1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -160,8 +158,7 @@ def publish(report: Report, output: OutputFlags) -> Exit:
     """Write every form of the report, print one, and give the exit code."""
     paths = write_reports(report, output.out)
     stream = sys.stderr if output.is_json else sys.stdout
-    has_width = stream.isatty() or "COLUMNS" in os.environ  # a pipe has none
-    width = shutil.get_terminal_size().columns if has_width else None
+    width = to_terminal.width_of(stream)
     if output.is_json:
         sys.stdout.write(to_json.render(report))
     print(to_terminal.render(report, width, is_coloured=stream.isatty()), file=stream)

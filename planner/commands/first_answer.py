@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
+from pathlib import Path
 
 from planner.codec import to_json
-from planner.commands.answer import report_of
-from planner.commands.prices import Prices
 from planner.live import say
 from planner.reports import formats, to_terminal
 from planner.reports.report import Report
 from planner.study.saved import SavedStudy
-from planner.study.storage import default_storage_url
 from planner.target import Target
-from trials.profile import WorkloadProfile
-from trials.trial import Workload
+from trials.api import Workload, WorkloadProfile
 
 
-def traced_report(
-    workload: Workload, profile: WorkloadProfile, target: Target, prices: Prices, storage_url: str | None = None
-) -> Report:
-    """The report that rests on the workload's traces alone, its sweep free of charge."""
+def traced_study(
+    workload: Workload, profile: WorkloadProfile, target: Target, storage_url: str
+) -> SavedStudy:
+    """The workload as a study without trials: all that is said of it rests on its traces."""
     attributes = {"workload": to_json(workload), "profile": to_json(profile), "target": to_json(target)}
-    url = storage_url or default_storage_url()
-    study = SavedStudy(name="trace", attributes=attributes, storage_url=url)
-    return report_of(study, target, prices)
+    name = f"{Path(workload.path).stem} by its trace"
+    return SavedStudy(name=name, attributes=attributes, storage_url=storage_url)
 
 
 def say_first_answer(report: Report) -> None:
     """Say on stderr what is best by the trace, and what trials would add."""
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() or "COLUMNS" in os.environ else None
+    width = to_terminal.width_of(sys.stderr)
     say("before any trial, by the operation trace alone:")
     print(to_terminal.render(report, width, is_coloured=sys.stderr.isatty(), is_head=True), file=sys.stderr)
     say(what_trials_add(report))
@@ -44,7 +38,6 @@ def what_trials_add(report: Report) -> str:
         return "trials measure what the trace cannot tell"
     cost = winner.cost_usd
     return (
-        f"trials replace the prediction: the cost of {formats.usd(cost.low)} to {formats.usd(cost.high)} becomes"
-        " narrower by what is measured here, and data loading, start-up and the numerics of each precision are"
-        " seen, which no trace has"
+        f"trials narrow the interval of {formats.usd(cost.low)} to {formats.usd(cost.high)}, and see what no"
+        " trace has: data loading, start-up, and whether a low precision trains as fp32 does"
     )

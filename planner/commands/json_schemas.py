@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from planner import reports
+from planner.reports.one_device import OneDeviceJson
 from planner.reports.sections import ReportJson
 from planner.reports.why_gpu import WhyJson
 from planner.verify.evidence import Verdict
@@ -16,6 +17,7 @@ from planner.verify.evidence import Verdict
 FOLDER = Path(reports.__file__).parent / "schemas"
 COMMANDS: dict[str, TypeAdapter[Any]] = {
     "report": TypeAdapter(ReportJson),  # of `sweep` as well
+    "estimate": TypeAdapter(OneDeviceJson),  # with --gpu; without it that of a report
     "why": TypeAdapter(WhyJson),
     "verify": TypeAdapter(Verdict),
 }

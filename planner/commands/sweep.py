@@ -10,7 +10,7 @@ from planner.cli_values import OfferFlags, OutputFlags, SweepFlags
 from planner.commands.answer import publish, report_of
 from planner.commands.available_devices import AvailableDevices, find_devices
 from planner.commands.cluster_watcher import ClusterWatcher
-from planner.commands.first_answer import say_first_answer, traced_report
+from planner.commands.first_answer import say_first_answer, traced_study
 from planner.commands.prices import Prices, read_prices
 from planner.errors import PlannerError
 from planner.estimate.other_workloads import cross_workload_ratios
@@ -62,7 +62,8 @@ def run(
                 runner.start_early(min(here.configs, key=lambda one: one.gpu_count))
             profile = check.result()
             if not study.trials() and profile.traces:
-                say_first_answer(traced_report(workload, profile, wanted, prices, url))
+                traced = traced_study(workload, profile, wanted, url)
+                say_first_answer(report_of(traced, wanted, prices))
             study.remember(profile=profile, target=wanted, notes=notes, exclusions=here.exclusions)
             search = _search(study, here, prices, profile, wanted, extras)
             cluster_watcher = ClusterWatcher(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from io import StringIO
+from typing import TextIO
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -44,13 +47,24 @@ def render(
         is_coloured: with the terminal's escape codes; nothing is said by colour alone.
         is_head: the first section alone.
     """
+    return render_sections(sections_of(report)[: 1 if is_head else None], width, is_coloured=is_coloured)
+
+
+def width_of(stream: TextIO) -> int | None:
+    """Columns of the terminal that ``stream`` is, or of COLUMNS; None for a pipe or a file."""
+    has_width = stream.isatty() or "COLUMNS" in os.environ
+    return shutil.get_terminal_size().columns if has_width else None
+
+
+def render_sections(sections: Sequence[Section], width: int | None, *, is_coloured: bool = False) -> str:
+    """Some sections, as `render` shows them."""
     console = Console(
         width=width or _UNLIMITED, file=StringIO(), highlight=False, force_terminal=is_coloured,
         no_color=not is_coloured,
     )  # fmt: skip
     with console.capture() as capture:
         console.print()
-        for section in sections_of(report)[: 1 if is_head else None]:
+        for section in sections:
             _print_section(section, console)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 

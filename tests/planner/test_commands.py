@@ -101,6 +101,62 @@ def test_a_model_file_is_estimated_from_its_trace_alone(
     assert not (desk / "data").exists()  # nothing was measured, so no study begins
 
 
+def test_without_a_gpu_an_estimate_ranks_what_can_be_rented(
+    capsys: pytest.CaptureFixture[str], desk: Path
+) -> None:
+    (desk / "mlp.py").write_text(MODEL)
+    other = "aws,g5.xlarge,us-east-1,on-demand,A10G-24GB,1,4,16,1.01,2025-06-01\n"
+    (desk / "prices.csv").write_text(CATALOG + other)
+    assert run(["estimate", "mlp.py", "--catalog", "prices.csv", "--budget", "$50", "--json"]) == Exit.PLAN
+    out, err = capsys.readouterr()
+    found = validated(out, "report")
+    assert {plan["offer"]["device"] for plan in found["plans"]} == {"L4-24GB", "A10G-24GB"}
+    assert {plan["basis"] for plan in found["plans"]} == {"predicted"}
+    assert found["target"]["budget_usd"] == 50.0
+    assert "by the trace alone" in err
+    assert (desk / "planner-report" / "report.html").exists()
+    assert not (desk / "data").exists()
+
+
+def test_an_estimate_of_one_gpu_as_json_has_every_technique_torch_compile_too(
+    capsys: pytest.CaptureFixture[str], desk: Path
+) -> None:
+    (desk / "mlp.py").write_text(MODEL)
+    arguments = ["estimate", "mlp.py", "--gpu", "L4-24GB", "--catalog", "prices.csv", "--json"]
+    assert run(arguments) == Exit.PLAN
+    out, err = capsys.readouterr()
+    found = validated(out, "estimate")
+    configs = [row["config"] for row in found["rows"]]
+    assert {config["is_compiled"] for config in configs} == {True, False}
+    assert {config["precision"] for config in configs} == {"fp32", "tf32", "bf16", "fp16"}
+    assert any("assume that it works for this model" in note for note in found["notes"])
+    assert "g6.xlarge from aws (on-demand)" in err
+
+
+def test_an_estimate_in_a_pipe_is_not_cut_and_in_a_terminal_fits(
+    capsys: pytest.CaptureFixture[str], desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (desk / "mlp.py").write_text(MODEL)
+    arguments = ["estimate", "mlp.py", "--gpu", "L4-24GB", "--catalog", "prices.csv"]
+    assert run(arguments) == Exit.PLAN
+    piped = capsys.readouterr().out
+    assert "…" not in piped
+    assert "predicted" in piped
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(arguments) == Exit.PLAN
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_a_count_of_gpus_without_their_type_is_refused(
+    capsys: pytest.CaptureFixture[str], desk: Path
+) -> None:
+    (desk / "mlp.py").write_text(MODEL)
+    assert run(["estimate", "mlp.py", "--gpus", "3"]) == Exit.BAD_INPUT
+    assert "--gpus 3: name the type as well, such as --gpu L4-24GB" in capsys.readouterr().err
+
+
 def test_an_estimate_of_a_count_that_the_batch_cannot_be_shared_by_is_refused(
     capsys: pytest.CaptureFixture[str], desk: Path
 ) -> None:
