@@ -19,7 +19,7 @@ class Comparison:
     """The winner against the next plan on another device type or count, and what was passed over."""
 
     runner_up: Plan | None
-    extra_usd: float | None  # that the runner-up is expected to cost more, its waiting counted
+    extra_usd: float | None  # that the runner-up is expected to cost more, waiting counted; may be negative
     speed_ratio: float | None  # runner-up's throughput over the winner's
     price_ratio: float | None  # runner-up's hourly price over the winner's
     is_tie: bool
@@ -43,8 +43,10 @@ class Shortfall:
 
 def compare(ranked: Sequence[Plan], winner: Plan) -> Comparison:
     """The winner beside the next different choice within the limits, or outside them if there is none."""
-    passed_over = list(ranked[: winner.rank - 1])  # each is outside a limit, or of unknown cost
-    others = [one for one in ranked if one.rank > winner.rank and devices_of(one) != devices_of(winner)]
+    cheaper = ranked[: winner.rank - 1]
+    tied = [one for one in cheaper if one.is_within_limits and one.is_cost_known == winner.is_cost_known]
+    passed_over = [one for one in cheaper if one not in tied]  # each is outside a limit, or of unknown cost
+    others = [one for one in (*tied, *ranked[winner.rank :]) if devices_of(one) != devices_of(winner)]
     runner_up = next((one for one in others if one.is_within_limits), None) or next(iter(others), None)
     return Comparison(
         runner_up=runner_up,

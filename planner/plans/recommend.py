@@ -24,6 +24,7 @@ from planner.plans.rule_out import rule_out
 from planner.plans.sensitivity import sensitivities
 from planner.plans.time_value import best_by_hour_value
 from planner.plans.value_of_information import settling_trials
+from planner.plans.winner import winner_of
 from planner.target import Target
 from trials.api import Measurement, Outcome, WorkloadProfile
 
@@ -94,10 +95,10 @@ def recommend(
         shortfall=shortfall(nearest, terms) if nearest else None,
         comparison=compare(ranking.plans, winner) if winner else None,
         policies=policies_for(best, kept, pricer) if best else None,
-        frontier=_frontier(ranking.plans),
+        frontier=_frontier([one for one in rivals if one.is_within_limits] or ranking.plans),
         time_values=best_by_hour_value(one for one in rivals if one.is_within_limits),
         sensitivities=sensitivities(rivals, winner, price_again, today) if winner else (),
-        settling=settling_trials(rivals, winner, measured_gpus, terms, confidence),
+        settling=settling_trials(rivals, _cheapest(rivals, winner), measured_gpus, terms, confidence),
         is_gpu_measured=any(name in gpus and name not in cpus for name in measured_gpus),
         measured_gpus=tuple(sorted(measured_gpus)),
         unpriced_gpus=tuple(sorted(measured_gpus - {one.gpu for one in offers})),
@@ -156,7 +157,7 @@ class _Ranking:
 def _ranking(found: Iterable[Plan], terms: Terms) -> _Ranking:
     plans = with_break_even(_ranked(found))
     within = [one for one in plans if one.is_within_limits]
-    winner = next((one for one in within if one.is_cost_known), next(iter(within), None))
+    winner = winner_of([one for one in within if one.is_cost_known] or within)
     nearest = None if winner else nearest_plan(plans, terms)
     best = winner or nearest
     if best is None:
@@ -195,6 +196,11 @@ def _frontier(plans: Sequence[Plan]) -> tuple[Plan, ...]:
         if not frontier or plan.cost_usd.expected < frontier[-1].cost_usd.expected:
             frontier.append(plan)
     return tuple(frontier)
+
+
+def _cheapest(rivals: Sequence[Plan], winner: Plan | None) -> Plan | None:
+    """What a trial must beat: the cheapest plan, which the winner at least ties with."""
+    return next((one for one in rivals if one.is_within_limits), winner) if winner else None
 
 
 def _left_out(counts: Counter[tuple[str, str]]) -> tuple[LeftOut, ...]:

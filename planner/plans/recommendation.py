@@ -50,9 +50,10 @@ class Recommendation:
     """The answer: what to rent, what else there is, and how sure that is.
 
     ``plans`` has the best configuration of every offer and instance count, cheapest first. ``winner`` is the
-    cheapest one within budget and deadline at the high end of its interval, and a spot instance of unknown
-    interruptions only where nothing else is. Without one, ``nearest`` and ``shortfall`` say what would have
-    to give, or ``least_memory`` what memory would be needed when not even one plan exists.
+    cheapest one within budget and deadline at the high end of its interval, or a faster one that cannot be
+    told apart from it in cost; a spot instance of unknown interruptions only where nothing else is. Without
+    one, ``nearest`` and ``shortfall`` say what would have to give, or ``least_memory`` what memory would be
+    needed when not even one plan exists.
     """
 
     terms: Terms
@@ -63,7 +64,7 @@ class Recommendation:
     shortfall: Shortfall | None
     comparison: Comparison | None
     policies: PolicyChoice | None  # ways to rent the best plan's instances; None with only one
-    frontier: tuple[Plan, ...]  # no other plan is both cheaper and faster; fastest first
+    frontier: tuple[Plan, ...]  # of those within limits: nothing is both cheaper and faster; fastest first
     time_values: tuple[TimeValue, ...]  # which plan within the limits is best, by what an hour is worth
     sensitivities: tuple[Sensitivity, ...]  # of the winner
     settling: tuple[UsefulTrial, ...]  # what would settle the predictions that decide, the most useful first

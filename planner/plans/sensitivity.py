@@ -18,6 +18,7 @@ from catalogs.offers import STALE_AFTER, Offer
 from catalogs.refresh import is_stale
 from planner.estimate.values import Basis
 from planner.plans.plan import Plan
+from planner.plans.winner import winner_of
 
 PRICE_MOVE_FRACTION = 0.10
 """By which prices are moved; and what a price is taken to drift for every period after which it counts as old
@@ -170,7 +171,8 @@ def _aged(dearer: Sensitivity, winner: Plan, today: date) -> Sensitivity:
 
 
 def _is_lost(changed: Plan | None, rival: Plan | None) -> bool:
-    """Whether the changed winner is dearer than the rival, or outside a limit."""
+    """Whether the changed winner is outside a limit, or dearer than the rival and no tie with it."""
     if changed is None or not changed.is_within_limits:
         return True
-    return rival is not None and changed.weighed_usd.expected > rival.weighed_usd.expected
+    is_dearer = rival is not None and rival.weighed_usd.expected < changed.weighed_usd.expected
+    return rival is not None and is_dearer and winner_of([rival, changed]) is rival

@@ -84,6 +84,11 @@ def _standing(found: WhyNot, plan: Plan, answer: Recommendation) -> str:
     more = plan.weighed_usd.expected - winner.weighed_usd.expected
     waiting = ", the waiting counted" if answer.target.hour_value_usd else ""
     limits = "" if plan.is_within_limits else f" It is {fit(plan)} at the high end."
+    if more < 0 and plan.is_tied_with_best:
+        return (
+            f"{text} It is expected to be cheaper than the winner, {_is(winner)}, by {formats.usd(-more)}"
+            f"{waiting}, but the two costs cannot be told apart, and the winner is faster or better known."
+        )
     if more < 0:
         return f"{text} It is cheaper than the winner by {formats.usd(-more)}{waiting}, but not safe.{limits}"
     return f"{text} The winner, {_is(winner)}, is cheaper by {formats.usd(more)}{waiting}.{limits}"

@@ -12,10 +12,11 @@ from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
 from planner.reports import formats, labels
 from planner.reports.choices import choices, risk
-from planner.reports.content import Block, Card, Cards, Caution, Figure, Headline, Section
+from planner.reports.content import Block, Card, Cards, Caution, Figure, Headline, Paragraph, Section
 from planner.reports.models import SCHEMA_VERSION, JsonModel, PlanJson
 from planner.reports.report import Report
 from planner.reports.sections.cautions import head_cautions
+from planner.reports.sections.settling import trial_advice
 
 BASIS_WORDS = {
     Basis.MEASURED: "measured in this configuration on this device type and count",
@@ -89,6 +90,9 @@ def section(report: Report) -> Section:
     if best is not None:
         blocks.append(Cards(cards=tuple(_cards(report))))
     blocks += [Caution(text=one.text) for one in risks if not one.is_first]
+    trial = answer.useful_trial
+    if trial is not None and trial.is_worth_its_price:
+        blocks.append(Paragraph(text=f"Worth its price before renting: {trial_advice(trial)}"))
     return Section(title="", blocks=tuple(blocks), data=_data(report))
 
 

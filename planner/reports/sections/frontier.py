@@ -11,7 +11,7 @@ from planner.reports.models import JsonModel
 from planner.reports.report import Report
 
 SHOWN_UP_TO = 4.0  # times the frontier's highest cost and time; what lies beyond is counted, not drawn
-TIME_VALUES_SHOWN = 4
+TIME_VALUES_SHOWN = 5
 
 
 class HourValueJson(JsonModel):
@@ -55,16 +55,18 @@ def time_value(answer: Recommendation) -> str:
     values = answer.time_values
     if len(values) <= 1:
         return ""
-    first, *rest = values
+    first = values[0]
 
     def at(plan: Plan) -> str:
         cost, time = formats.usd(plan.cost_usd.expected), formats.duration(plan.duration_s.expected)
         return f"{labels.named(plan)} ({cost} in {time})"
 
     steps = [at(first.plan)]
-    steps += [f"from {formats.usd_up(one.hour_value_usd)} {at(one.plan)}" for one in rest[:TIME_VALUES_SHOWN]]
-    if len(rest) > TIME_VALUES_SHOWN:
-        steps.append(f"and {len(rest) - TIME_VALUES_SHOWN} faster still")
+    steps += [
+        f"from {formats.usd_up(one.hour_value_usd)} {at(one.plan)}" for one in values[1:TIME_VALUES_SHOWN]
+    ]
+    if len(values) > TIME_VALUES_SHOWN:
+        steps.append(f"and {len(values) - TIME_VALUES_SHOWN} faster still")
     return f"By what an hour of waiting is worth (--hour-value), the best plan is: {', '.join(steps)}."
 
 

@@ -12,6 +12,7 @@ from planner.reports.choices import choices, price_age
 from planner.reports.content import Cell, Column, Paragraph, Row, Section, Table
 from planner.reports.models import JsonModel, LeastMemoryJson, LeftOutJson, PlanRowJson
 from planner.reports.report import Report
+from planner.reports.sections.frontier import TIME_VALUES_SHOWN
 
 PLANS_SHOWN, SHORT = 20, 8
 
@@ -65,11 +66,12 @@ def section(report: Report) -> Section:
 
 
 def shown_plans(answer: Recommendation, count: int = PLANS_SHOWN) -> tuple[Plan, ...]:
-    """The cheapest plan of each device type and number, ``count`` in all, those of the head among them."""
+    """The cheapest plan of each device type and number, ``count`` in all, with those that the words name."""
     first: dict[str, Plan] = {}
     for plan in answer.plans:
         first.setdefault(labels.devices(plan), plan)
-    named = {one.plan.rank: one.plan for one in choices(answer)}
+    by_hour_value = [one.plan for one in answer.time_values[:TIME_VALUES_SHOWN]]
+    named = {plan.rank: plan for plan in (*(one.plan for one in choices(answer)), *by_hour_value)}
     own = [one for one in first.values() if one.rank not in named]
     own.sort(key=lambda one: one.rank)
     return tuple(sorted([*named.values(), *own[: count - len(named)]], key=lambda one: one.rank))

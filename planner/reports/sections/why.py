@@ -8,6 +8,7 @@ from planner.cost.spot.policy import Policy, PolicyOutcome, Reason
 from planner.plans.explain import Comparison, Shortfall
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
+from planner.plans.ties import NEGLIGIBLE_FRACTION
 from planner.reports import formats
 from planner.reports.content import Section, texts
 from planner.reports.labels import configuration, devices, fit, place, rental
@@ -133,6 +134,19 @@ def _what_it_is(answer: Recommendation, winner: Plan) -> str:
     has_limits = answer.target.budget_usd is not None or answer.target.deadline_s is not None
     kept = f" that keeps {limits(answer)} at the high end of its interval" if has_limits else ""
     hour_usd = answer.target.hour_value_usd
+    cheaper = [
+        one
+        for one in answer.plans[: winner.rank - 1]
+        if one.is_within_limits and one.is_cost_known and one.is_tied_with_best
+    ]
+    if cheaper:
+        first = cheaper[0]
+        reason = _why_of_ties(winner, first)
+        return (
+            f"{devices(winner)} is {reason} of the plans that cannot be told apart in cost from the cheapest"
+            f"{kept}, which is {devices(first)} at {formats.usd(first.cost_usd.expected)} in "
+            f"{formats.duration(first.duration_s.expected)}."
+        )
     if not hour_usd:
         return f"{devices(winner)} is the cheapest plan{kept}."
     waiting_usd = winner.weighed_usd.expected - winner.cost_usd.expected
@@ -141,6 +155,12 @@ def _what_it_is(answer: Recommendation, winner: Plan) -> str:
         f"whose bill and waiting add up to least: {formats.usd(winner.cost_usd.expected)} and "
         f"{formats.usd(waiting_usd)} for {formats.duration(winner.duration_s.expected)}."
     )
+
+
+def _why_of_ties(winner: Plan, cheapest: Plan) -> str:
+    if winner.duration_s.expected < cheapest.duration_s.expected * (1 - NEGLIGIBLE_FRACTION):
+        return "the fastest"
+    return "the best measured" if winner.basis != cheapest.basis else "the one with the freshest price"
 
 
 def _passed_over(answer: Recommendation, comparison: Comparison) -> str:
@@ -188,13 +208,18 @@ def _runner_up(answer: Recommendation, comparison: Comparison) -> str:
         f"The next best on other devices is {devices(plan)} ({plan.offer.instance_type} from "
         f"{plan.offer.provider}, {plan.basis}): {formats.ratio(speed)} the speed at "
         f"{formats.ratio(price)} the hourly price, so the run would cost "
-        f"{formats.usd(plan.cost_usd.expected)}, {formats.usd(comparison.extra_usd)} more{waiting}"
+        f"{formats.usd(plan.cost_usd.expected)}, {_more_or_less(comparison.extra_usd)}{waiting}"
     )
     if not plan.is_within_limits:
         text += f", and it is {fit(plan)} at the high end"
     if comparison.is_tie:
         text += ". That is within the error of the two costs: neither is known to be cheaper"
     return f"{text}."
+
+
+def _more_or_less(extra_usd: float | None) -> str:
+    extra_usd = extra_usd or 0.0
+    return f"{formats.usd(abs(extra_usd))} {'less' if extra_usd < 0 else 'more'}"
 
 
 def _ties(answer: Recommendation, winner: Plan) -> str:

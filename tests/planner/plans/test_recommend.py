@@ -409,9 +409,38 @@ def test_the_runner_up_is_another_device_not_another_region() -> None:
 def test_costs_that_cannot_be_told_apart_are_a_tie() -> None:
     offers = [make_offer(price_usd_per_hour=1.0), make_offer(A100.name, price_usd_per_hour=2.2)]
     answer = ask(offers, speeds(L4=2.0, A100=1.0), configs_for=_single(one_config))
-    assert [one.is_tied_with_best for one in answer.plans] == [False, True]
     assert answer.comparison is not None
     assert answer.comparison.is_tie
+    assert [one.is_tied_with_best for one in answer.plans] == [True, False]
+
+
+def test_of_what_ties_in_cost_the_faster_wins_unless_it_is_expected_to_cost_much_more() -> None:
+    def winner(price: float, *, a100_s: float = 1.0, **changes: Any) -> str:
+        offers = [make_offer(price_usd_per_hour=1.0), make_offer(A100.name, price_usd_per_hour=price)]
+        estimator = speeds(L4=2.0, A100=a100_s)
+        answer = ask(offers, estimator, configs_for=_single(one_config), **changes)
+        assert answer.winner is not None
+        assert answer.plans[0].is_tied_with_best or answer.winner.rank == 1
+        return answer.winner.offer.gpu
+
+    assert winner(2.18) == A100.name  # 9% more, twice as fast
+    assert winner(2.3) == L4.name  # 15% more
+    assert winner(1.1, a100_s=1.96) == L4.name  # 8% more for 2% of the time
+    assert winner(2.18, target=make_target(hour_value_usd=0.01)) == L4.name  # what an hour is worth is said
+
+
+def test_of_what_ties_in_cost_and_time_the_better_measured_wins_then_the_fresher_price() -> None:
+    old = make_offer(price_usd_per_hour=1.0, as_of=date(2025, 1, 1))
+    fresh = make_offer(price_usd_per_hour=1.01, region="fresh", as_of=date(2025, 5, 30))
+    answer = ask([old, fresh], speeds(L4=2.0), configs_for=_single(one_config))
+    assert answer.winner is not None
+    assert answer.winner.offer == fresh
+    other = make_offer(A100.name, price_usd_per_hour=1.005)
+    measured = make_config()
+    estimator = FakeEstimator(step_s=lambda _: 2.0, measured=[measured], spread=0.03)
+    answer = ask([make_offer(price_usd_per_hour=1.01), other], estimator, configs_for=_single(one_config))
+    assert answer.winner is not None
+    assert answer.winner.offer.gpu == L4.name
 
 
 def test_one_configuration_at_two_prices_is_no_tie_however_wide_the_error() -> None:

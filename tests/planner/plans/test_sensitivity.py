@@ -32,7 +32,10 @@ def test_the_price_may_rise_until_the_rival_is_cheaper() -> None:
     assert found.flip_fraction == pytest.approx(0.2, rel=1e-3)
     assert found.rival is not None
     assert found.rival.offer == A100_OFFER
-    closer = answers(L4_OFFER, replace(A100_OFFER, price_usd_per_hour=2.1))
+    exact = replace(speeds(**SPEEDS), spread=0.001)
+    closer = by_change(
+        ask([L4_OFFER, replace(A100_OFFER, price_usd_per_hour=2.1)], exact, configs_for=_single(one_config))
+    )
     assert closer[WhatIf.PRICE_UP].is_flipped
     assert closer[WhatIf.RIVALS_DOWN].is_flipped  # $0.583 less a tenth is $0.525
     assert closer[WhatIf.RIVALS_DOWN].rival is not None
@@ -74,12 +77,12 @@ def test_the_low_end_of_the_speed_is_held_against_plans_with_errors_of_their_own
 
 
 def test_counts_of_one_unmeasured_chip_share_their_error_and_measured_ones_do_not() -> None:
-    two = make_offer(price_usd_per_hour=2.1, gpu_count=2)
+    two = make_offer(price_usd_per_hour=2.3, gpu_count=2)
     predicted = by_change(ask([L4_OFFER, two], speeds(L4=2.0)))
     assert predicted[WhatIf.SPEED_LOW].rival is None
     config = make_config(gpu_count=1)
     estimator = FakeEstimator(
-        step_s=lambda config: 2.0 / config.gpu_count, measured=[config], measured_spread=0.1
+        step_s=lambda config: 2.0 / config.gpu_count, measured=[config], measured_spread=0.2
     )
     known = by_change(ask([L4_OFFER, two], estimator, [make_measurement(config, step_time_s=2.0)]))
     assert known[WhatIf.SPEED_LOW].rival is not None

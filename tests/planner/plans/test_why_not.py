@@ -68,19 +68,25 @@ def test_the_price_and_the_speed_that_would_win() -> None:
 def test_the_break_even_price_is_where_the_ranking_turns(share: float) -> None:
     """With provisioning and blocks, so that nothing is proportional."""
     hourly = make_offer(A100.name, price_usd_per_hour=3.0, billing_increment_s=60)
-    found, _ = asked(L4_OFFER, hourly, assumptions=make_assumptions(provisioning_s=300.0))
+    exact = replace(speeds(**SPEEDS), spread=0.001)  # so that nothing ties
+    found, _ = asked(L4_OFFER, hourly, estimator=exact, assumptions=make_assumptions(provisioning_s=300.0))
     assert found.price_usd_per_hour is not None
     at_break_even = replace(hourly, price_usd_per_hour=found.price_usd_per_hour * share)
-    _, answer = asked(L4_OFFER, at_break_even, assumptions=make_assumptions(provisioning_s=300.0))
+    _, answer = asked(
+        L4_OFFER, at_break_even, estimator=exact, assumptions=make_assumptions(provisioning_s=300.0)
+    )
     assert answer.winner is not None
     assert (answer.winner.offer.gpu == A100.name) is (share < 1)
 
 
 @pytest.mark.parametrize("share", [0.99, 1.01])
 def test_the_break_even_speed_is_where_the_ranking_turns(share: float) -> None:
-    found, _ = asked(L4_OFFER, A100_OFFER, assumptions=make_assumptions(provisioning_s=300.0))
+    exact = replace(speeds(**SPEEDS), spread=0.001)
+    found, _ = asked(
+        L4_OFFER, A100_OFFER, estimator=exact, assumptions=make_assumptions(provisioning_s=300.0)
+    )
     assert found.speedup is not None
-    faster = speeds(L4=2.0, A100=1.0 / (found.speedup * share))
+    faster = replace(speeds(L4=2.0, A100=1.0 / (found.speedup * share)), spread=0.001)
     _, answer = asked(
         L4_OFFER, A100_OFFER, estimator=faster, assumptions=make_assumptions(provisioning_s=300.0)
     )
@@ -89,7 +95,7 @@ def test_the_break_even_speed_is_where_the_ranking_turns(share: float) -> None:
 
 
 def test_a_speed_within_the_interval_may_be_settled_by_a_measurement() -> None:
-    found, answer = asked(L4_OFFER, replace(A100_OFFER, price_usd_per_hour=2.2))
+    found, answer = asked(L4_OFFER, replace(A100_OFFER, price_usd_per_hour=2.3))
     assert found.is_speedup_within_interval
     assert "within its interval, which reaches 1.43 times: a measurement may settle it" in said(found, answer)
 

@@ -12,6 +12,7 @@ import pytest
 from catalogs.offers import Offer, Pricing
 from planner.plans.recommendation import Recommendation
 from planner.reports import formats, labels, to_html, to_markdown, to_terminal, write_reports
+from planner.reports.choices import choices
 from planner.reports.report import Report
 from planner.reports.sections.answer import headline
 from planner.reports.sections.bill import not_counted
@@ -118,6 +119,19 @@ def test_a_tie_is_called_a_tie() -> None:
         "known to be cheaper. 1 other plan cannot be told apart from it in cost "
         "(1 x A100-SXM4-80GB)." in text
     )
+
+
+def test_a_faster_plan_that_ties_with_the_cheapest_is_recommended_and_says_so() -> None:
+    report = make_report((OFFERS[0], replace(OFFERS[1], price_usd_per_hour=3.0)))
+    assert why(report.recommendation).startswith(
+        "1 x A100-SXM4-80GB is the fastest of the plans that cannot be told apart in cost from the cheapest "
+        "that keeps a budget of $100 and a deadline of 10 h at the high end of its interval, which is 1 x "
+        "L4-24GB at $3.60 in 5 h. The next best on other devices is 1 x L4-24GB (g2-standard-8 from gcp, "
+        "measured): 0.25 times the speed at 0.24 times the hourly price, so the run would cost $3.60, $0.15 "
+        "less. That is within the error of the two costs: neither is known to be cheaper."
+    )
+    titles = [(one.title, one.plan.offer.gpu) for one in choices(report.recommendation)]
+    assert titles == [("Best balance and fastest within the budget", A100.name), ("Cheapest", L4.name)]
 
 
 def test_a_cheaper_plan_past_the_deadline_is_said_to_be_passed_over() -> None:
@@ -238,7 +252,7 @@ def test_what_would_flip_the_choice_is_marked_and_said_in_numbers() -> None:
     close = (OFFERS[0], replace(OFFERS[1], price_usd_per_hour=3.0))
     dearer, _, _ = sensitivity_lines(make_report(close).recommendation)
     assert dearer.is_yes
-    assert plain(dearer.text) == "Its price 10% up: rank 2 wins, 1 x A100-SXM4-80GB; 4.2% more is enough."
+    assert plain(dearer.text) == "Its price 10% up: rank 1 wins, 1 x L4-24GB; 5.6% more is enough."
 
 
 def test_an_old_price_is_said_with_the_rise_that_it_can_bear() -> None:
