@@ -17,6 +17,7 @@ from trials.measuring.settings import MeasureSettings
 from trials.model_file.source import hash_workload, local_files
 from trials.profile import Operation, OperationClass, TargetHint, Trace, TraceMode, WorkloadProfile
 from trials.registry import Registry
+from trials.step_times import half_width
 from trials.trial import (
     Environment,
     Failure,
@@ -106,6 +107,7 @@ __all__ = [
     "copied",
     "discover",
     "follow",
+    "half_width",
     "hash_workload",
     "job_of",
     "local_files",
