@@ -22,9 +22,9 @@ from catalogs.gpus import DeviceKind, load_gpus
 from catalogs.offers import load_offers
 from planner.cost.hours import device_usd_per_hour
 from planner.estimate import Estimate, Estimator, Hardware, fit
-from planner.search.known import Known
 from planner.search.market import Market
 from planner.search.search import Search
+from planner.search.state import SearchState
 from planner.study.store import open_study
 from planner.sweep import Limits, Sweep
 from trials.devices import DeviceGroup, Node, Versions
@@ -88,7 +88,7 @@ def play(recording: Recording, folder: Path) -> Played:
         return outcome
 
     sweep = Sweep(
-        search=Search(Known(study, configs, market, recording.profile)),
+        search=Search(SearchState(study, configs, market, recording.profile), study),
         study=study,
         limits=Limits(max_trials=len(configs), max_s=3600.0, max_usd=None),
         watch=lambda _: None,

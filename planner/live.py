@@ -71,12 +71,12 @@ class Watch:
             self._live.update(self._view())
 
     def _started(self, event: TrialStarted) -> None:
-        choice = event.choice
-        saving = choice.expected_saving
-        why = choice.reason
+        proposal = event.proposal
+        saving = proposal.expected_saving
+        why = proposal.reason
         if saving is not None:
             why = f"may save {run_cost(saving, is_priced=event.is_priced)} of the target run"
-        text = f"trial {event.number}: {_tried(choice.config, event.purpose)}"
+        text = f"trial {event.number}: {_tried(proposal.config, proposal.purpose)}"
         text = f"{text}, about {formats.duration(event.expected_s)} ({why})"
         self._in_flight[event.number] = text
         if self._live is None:

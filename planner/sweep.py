@@ -16,12 +16,12 @@ from queue import Empty, SimpleQueue
 
 from planner.errors import PlannerError
 from planner.estimate import Estimate
-from planner.search.acquisition import OPENING_TRIAL_COUNT, Choice
-from planner.search.flights import Flights, HasRoom, one_of_each_type
 from planner.search.meter import Meter
 from planner.search.model_error import repeated_model_error
-from planner.search.search import Proposal, Search
-from planner.search.wanted import Left
+from planner.search.proposal import Allowance, Proposal
+from planner.search.rules.opening import TRIAL_COUNT as OPENING_TRIAL_COUNT
+from planner.search.running import HasRoom, RunningTrials, one_of_each_type
+from planner.search.search import AskedTrial, Search
 from planner.study.saved import spent_on
 from planner.study.store import Study
 from trials.api import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
@@ -55,8 +55,7 @@ class TrialStarted:
     """A trial is about to run."""
 
     number: int  # within this sweep, from 1
-    choice: Choice
-    purpose: Purpose
+    proposal: Proposal
     expected_s: float
     is_priced: bool  # a saving is in dollars; else in device hours
 
@@ -109,17 +108,17 @@ def in_thread(work: Callable[[], None]) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Flight:
-    """A trial that is under way, and then what came of it."""
+class _Running:
+    """A trial that has begun, and then what came of it."""
 
     number: int
-    proposal: Proposal
+    asked: AskedTrial
     outcome: Outcome | None = None
     error: BaseException | None = None
 
     @property
     def config(self) -> TrialConfig:
-        return self.proposal.choice.config
+        return self.asked.proposal.config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +136,8 @@ class Sweep:
     has_room: HasRoom = one_of_each_type
     look_around: Callable[[], None] = lambda: None  # before each trial: devices may have come or gone
     start: Callable[[Callable[[], None]], None] = in_thread  # tests run each trial at once
-    _flights: dict[int, _Flight] = field(default_factory=dict)  # by number
-    _landed: SimpleQueue[_Flight] = field(default_factory=SimpleQueue)
+    _running: dict[int, _Running] = field(default_factory=dict)  # by number
+    _ended_trials: SimpleQueue[_Running] = field(default_factory=SimpleQueue)
 
     def run(self, run_trial: RunTrial) -> str:
         """Try until nothing pays, a limit is reached or the user stops it. Returns the reason, in words.
@@ -154,101 +153,101 @@ class Sweep:
             reason = self._reached(number, self.clock() - started_s) if problem is None else str(problem)
             if reason is None:
                 self.look_around()
-                left = Left(
+                allowance = Allowance(
                     usd=self._usd_left(),
                     trial_count=self.limits.max_trials - number,
                     s=self.limits.max_s - (self.clock() - started_s),
                 )
-                proposal = self.search.ask(left, self._under_way())
-                if proposal is not None:
+                asked = self.search.ask(allowance, self._running_trials())
+                if asked is not None:
                     number += 1
-                    self._launch(number, proposal, run_trial, meter)
+                    self._launch(number, asked, run_trial, meter)
                     continue
-            if not self._flights:
+            if not self._running:
                 break
-            flight = self._next_landed()
-            if flight is None:
+            trial = self._next_ended()
+            if trial is None:
                 break
-            del self._flights[flight.number]
-            problem = self._told(flight, meter, self.clock() - started_s) or problem
+            del self._running[trial.number]
+            problem = self._told(trial, meter, self.clock() - started_s) or problem
         reason = reason or self.search.why_no_more()
         self.study.remember_end(reason)
         if problem is not None:
             raise problem
         return reason
 
-    def _next_landed(self) -> _Flight | None:
+    def _next_ended(self) -> _Running | None:
         """The trial that ends next; None once those in flight are given up."""
         while self.clock() < self.stop.until_s:
             with contextlib.suppress(Empty):
-                return self._landed.get(timeout=_LOOK_S)
+                return self._ended_trials.get(timeout=_LOOK_S)
         return None
 
-    def _launch(self, number: int, proposal: Proposal, run_trial: RunTrial, meter: Meter) -> None:
-        config, purpose = proposal.choice.config, proposal.purpose
+    def _launch(self, number: int, asked: AskedTrial, run_trial: RunTrial, meter: Meter) -> None:
+        proposal = asked.proposal
+        config, purpose = proposal.config, proposal.purpose
         self.watch(
             TrialStarted(
                 number=number,
-                choice=proposal.choice,
-                purpose=purpose,
-                expected_s=self.search.known.expected_trial_s(config, purpose),
-                is_priced=self.search.known.market.is_priced,
+                proposal=proposal,
+                expected_s=self.search.state.expected_trial_s(config, purpose),
+                is_priced=self.search.state.market.is_priced,
             )
         )
-        meter.begin(number, config.gpu, self.search.known.market.device_count(config))
-        flight = _Flight(number=number, proposal=proposal)
-        self._flights[number] = flight
+        meter.begin(number, config.gpu, self.search.state.market.device_count(config))
+        trial = _Running(number=number, asked=asked)
+        self._running[number] = trial
 
         def work() -> None:
             try:
-                flight.outcome = run_trial(config, purpose)
+                trial.outcome = run_trial(config, purpose)
             except BaseException as error:  # noqa: BLE001  (raised again where the sweep waits for it)
-                flight.error = error
-            self._landed.put(flight)
+                trial.error = error
+            self._ended_trials.put(trial)
 
         self.start(work)
 
-    def _told(self, flight: _Flight, meter: Meter, elapsed_s: float) -> PlannerError | None:
+    def _told(self, trial: _Running, meter: Meter, elapsed_s: float) -> PlannerError | None:
         """Save and tell what came of a trial; what is to be raised once the others have ended.
 
         Where devices were busy nothing was tried, and that ends the sweep unless others of the type go on.
         """
-        if flight.error is not None:
-            raise flight.error
-        outcome = flight.outcome
+        if trial.error is not None:
+            raise trial.error
+        outcome = trial.outcome
         assert outcome is not None
         if isinstance(outcome, Failure) and outcome.kind is FailureKind.BUSY:
-            self.search.drop(flight.proposal)
-            meter.drop(flight.number)
-            if any(one.config.gpu == flight.config.gpu for one in self._flights.values()):
+            self.search.drop(trial.asked)
+            meter.drop(trial.number)
+            if any(one.config.gpu == trial.config.gpu for one in self._running.values()):
                 return None
             return PlannerError(f"{outcome.reason}; sweep again later, or with a longer --wait")
-        cost_usd = self._bill(flight, outcome, meter)
-        outcome = self.search.tell(flight.proposal, outcome, cost_usd)
-        self.watch(self._ended(flight.number, outcome, elapsed_s))
-        error = repeated_model_error(self.search.known.outcomes)
+        cost_usd = self._bill(trial, outcome, meter)
+        outcome = self.search.tell(trial.asked, outcome, cost_usd)
+        self.watch(self._ended(trial.number, outcome, elapsed_s))
+        error = repeated_model_error(self.search.state.outcomes)
         if error is None:
             return None
         return PlannerError(f"{error.reason}; two trials in a row ended so: mend the file and sweep again")
 
-    def _bill(self, flight: _Flight, outcome: Outcome, meter: Meter) -> float | None:
+    def _bill(self, trial: _Running, outcome: Outcome, meter: Meter) -> float | None:
         """Dollars of a trial: for its own devices, and for those that were held idle meanwhile."""
-        bill = meter.end(flight.number, outcome.trial_s)
-        costs = [self.search.known.market.held_usd(gpu, device_s, 1) for gpu, device_s in bill.items()]
+        bill = meter.end(trial.number, outcome.trial_s)
+        costs = [self.search.state.market.held_usd(gpu, device_s, 1) for gpu, device_s in bill.items()]
         known = [one for one in costs if one is not None]
         return sum(known) if known else None
 
     def expected(self) -> Expected:
         """Trials, minutes and dollars that this sweep will probably take, limits included."""
-        candidates = self.search.known.candidates()
+        candidates = self.search.state.candidates()
         trial_count = min(self.limits.max_trials, EXPECTED_TRIAL_COUNT, len(candidates))
-        times_s = sorted(self.search.known.expected_trial_s(one.config) for one in candidates)
+        times_s = sorted(self.search.state.expected_trial_s(one.config) for one in candidates)
         typical_s = times_s[len(times_s) // 2] if times_s else 0.0
-        side_by_side = max((len(one.nodes) for one in self.search.known.market.groups), default=1)
+        side_by_side = max((len(one.nodes) for one in self.search.state.market.groups), default=1)
         round_count = min(trial_count, OPENING_TRIAL_COUNT)
         round_count += math.ceil((trial_count - round_count) / side_by_side)
         wall_s = min(round_count * typical_s, self.limits.max_s)
-        costs = [self.search.known.trial_cost_usd(one.config, typical_s) for one in candidates]
+        costs = [self.search.state.trial_cost_usd(one.config, typical_s) for one in candidates]
         known = sorted(one for one in costs if one is not None)
         cost_usd = known[len(known) // 2] * trial_count if known else None
         if cost_usd is not None and self.limits.max_usd is not None:
@@ -267,18 +266,18 @@ class Sweep:
             return f"the sweep's own budget of ${self.limits.max_usd:.2f} is spent"
         return None
 
-    def _under_way(self) -> Flights:
-        flights = self._flights.values()
-        return Flights(
-            configs=tuple(one.config for one in flights),
+    def _running_trials(self) -> RunningTrials:
+        running = self._running.values()
+        return RunningTrials(
+            configs=tuple(one.config for one in running),
             has_room=self.has_room,
-            are_last=any(one.proposal.purpose in (Purpose.GUARD, Purpose.CONFIRM) for one in flights),
+            are_last=any(one.asked.proposal.purpose.is_last for one in running),
         )
 
     def _usd_left(self) -> float | None:
         if self.limits.max_usd is None:
             return None
-        promised = [one.proposal.choice.trial_cost_usd or 0.0 for one in self._flights.values()]
+        promised = [one.asked.proposal.trial_cost_usd or 0.0 for one in self._running.values()]
         return self.limits.max_usd - (self.spent_usd() or 0.0) - sum(promised)
 
     def spent_usd(self) -> float | None:
@@ -286,14 +285,14 @@ class Sweep:
         return spent_on(self.study.trials())
 
     def _ended(self, number: int, outcome: Outcome, elapsed_s: float) -> TrialEnded:
-        best, best_cost = self.search.known.best()
+        best, best_cost = self.search.state.best()
         return TrialEnded(
             number=number,
             outcome=outcome,
-            run_cost=self.search.known.run_cost(outcome.config) if isinstance(outcome, Measurement) else None,
+            run_cost=self.search.state.run_cost(outcome.config) if isinstance(outcome, Measurement) else None,
             best=best,
             best_cost=best_cost,
-            is_priced=self.search.known.market.is_priced,
+            is_priced=self.search.state.market.is_priced,
             spent_usd=self.spent_usd(),
             elapsed_s=elapsed_s,
         )

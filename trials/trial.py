@@ -61,6 +61,16 @@ class Purpose(StrEnum):
     GUARD = "numeric guard"  # as many steps whatever their times, so that two trials' losses can be compared
     CONFIRM = "confirmation"  # whole steps at the full accumulation, then many on the longest batch
 
+    @property
+    def is_last(self) -> bool:
+        """Whether it is of the winner: many steps, after all others and with nothing beside it."""
+        return self in (Purpose.GUARD, Purpose.CONFIRM)
+
+    @property
+    def expected_step_count(self) -> int:
+        """Whole steps, for what a trial will cost; a confirmation's longest batches not counted."""
+        return {Purpose.SEARCH: 20, Purpose.PROBE: 6, Purpose.GUARD: 42, Purpose.CONFIRM: 14}[self]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:

@@ -17,11 +17,11 @@ from benchmarks.estimate.recorded import measurement_of
 from benchmarks.search.grid import Bench
 from catalogs.gpus import Gpu
 from planner.plans.plan import hardware_of
-from planner.search.flights import Flights
-from planner.search.known import Known
 from planner.search.limits import Run
 from planner.search.market import Market
-from planner.search.search import Proposal, Search
+from planner.search.running import RunningTrials
+from planner.search.search import AskedTrial, Search
+from planner.search.state import SearchState
 from planner.study.store import Study
 from trials.devices import DeviceGroup, Node, Versions
 from trials.trial import Measurement, Purpose, TrialConfig
@@ -29,8 +29,8 @@ from trials.trial import Measurement, Purpose, TrialConfig
 VERSIONS = Versions(python="recorded", ray="recorded", torch="recorded")
 
 
-class Replayed(Known):
-    """`Known` with each configuration's own target run."""
+class Replayed(SearchState):
+    """`SearchState` with each configuration's own target run."""
 
     def __init__(self, study: Study, bench: Bench, gpus: Mapping[str, Gpu]) -> None:
         self._bench, self._gpus = bench, gpus
@@ -56,7 +56,7 @@ class Replayed(Known):
         target = self._bench.target(self.index_of[config])
         return Run(cost=self._bench.prices.run_usd(config, target, step))
 
-    def trains_target(self, config: TrialConfig) -> bool:  # noqa: ARG002 - `Known`'s signature
+    def trains_target(self, config: TrialConfig) -> bool:  # noqa: ARG002 - `SearchState`'s signature
         """Whatever its batch size."""
         return True
 
@@ -66,12 +66,12 @@ class Replayed(Known):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Flight:
-    """A trial under way, ordered by its end."""
+class _Running:
+    """A trial that has begun, ordered by its end."""
 
     end_s: float
     index: int  # of the point
-    proposal: Proposal = field(compare=False)
+    asked: AskedTrial = field(compare=False)
 
 
 def search(bench: Bench, gpus: Mapping[str, Gpu], at_once: int = 1) -> None:
@@ -85,24 +85,25 @@ def search(bench: Bench, gpus: Mapping[str, Gpu], at_once: int = 1) -> None:
         at_once: trials side by side, of whatever devices.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    known = Replayed(Study(optuna.create_study(), "memory"), bench, gpus)
-    ours = Search(known)
-    flights: list[_Flight] = []
+    study = Study(optuna.create_study(), "memory")
+    state = Replayed(study, bench, gpus)
+    ours = Search(state, study)
+    running: list[_Running] = []
     now_s = 0.0
     while True:
-        configs = tuple(one.proposal.choice.config for one in flights)
-        under_way = Flights(configs=configs, has_room=lambda _, begun: len(begun) < at_once)
-        proposal = ours.ask(None, under_way) if len(flights) < at_once else None
-        if proposal is not None and proposal.purpose is Purpose.SEARCH:
-            index = known.index_of[proposal.choice.config]
-            heappush(flights, _Flight(now_s + bench.trial_s(index), index, proposal))
+        configs = tuple(one.asked.proposal.config for one in running)
+        begun = RunningTrials(configs=configs, has_room=lambda _, others: len(others) < at_once)
+        asked = ours.ask(running=begun) if len(running) < at_once else None
+        if asked is not None and asked.proposal.purpose is Purpose.SEARCH:
+            index = state.index_of[asked.proposal.config]
+            heappush(running, _Running(now_s + bench.trial_s(index), index, asked))
             continue
-        if not flights:
+        if not running:
             break
-        ended = heappop(flights)
+        ended = heappop(running)
         now_s = ended.end_s
         outcome = run_trial(bench, ended.index)
-        ours.tell(ended.proposal, outcome, bench.trial_usd(outcome.config, bench.trial_s(ended.index)))
+        ours.tell(ended.asked, outcome, bench.trial_usd(outcome.config, bench.trial_s(ended.index)))
     bench.stop()
 
 

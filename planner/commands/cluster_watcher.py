@@ -35,7 +35,7 @@ class ClusterWatcher:
             self._pending = None
 
     def _change(self, came: int, left: int) -> None:
-        before = _counts(self.search.known.market.groups)
+        before = _counts(self.search.state.market.groups)
         what = " and ".join(
             text
             for text in (f"{came} node(s) joined" if came else "", f"{left} node(s) left" if left else "")
@@ -46,7 +46,7 @@ class ClusterWatcher:
         except (PlannerError, TrialsError) as problem:
             say(f"{what} the cluster, and the sweep goes on as before: {problem}")
             return
-        self.search.known.move_to(here.configs, here.groups, here.usd_per_hour)
+        self.search.state.move_to(here.configs, here.groups, here.usd_per_hour)
         self._pending = here
         after = _counts(here.groups)
         for note in here.notes:

@@ -18,9 +18,9 @@ from planner.exits import Exit
 from planner.interrupts import Interrupted, heard_by
 from planner.live import Watch, announce, say
 from planner.reports import formats
-from planner.search.known import Known
 from planner.search.market import Market
 from planner.search.search import Search
+from planner.search.state import SearchState
 from planner.study.reading import read_peers
 from planner.study.sources import notes_on_sources
 from planner.study.storage import default_storage_url, open_storage
@@ -176,8 +176,8 @@ def _search(
         assumptions=prices.assumptions,
         cross_workload=cross_workload_ratios(read_peers(study), prices.gpus),
     )
-    search = Search(Known(study, here.configs, market, profile), extras)
-    lost = search.settle()
+    search = Search(SearchState(study, here.configs, market, profile), study, extras)
+    lost = search.recover_orphans()
     if lost:
         say(f"{lost} trial(s) of an earlier sweep were cut off before they ended and will be run again")
     return search

@@ -12,16 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from planner.estimate import Basis, Estimate
 from planner.estimate.interval.lognormal import NORMAL, expected_below, log_spread
-from planner.modes.precision import REFERENCE
 from trials.api import TrialConfig
 
-FIRST_MICRO_BATCH_SIZE = 8  # small enough to fit, large enough not to time the launch of kernels alone
-OPENING_TRIAL_COUNT = 2  # two points are a line
-SECOND_MICRO_BATCH_FACTOR = 4  # far enough from the first for a slope, near enough to fit
 GAIN_FLOOR_FRACTION = 0.005  # below half a percent of the run, a saving is within the noise of measuring it
 UNNOTICED_COUNT = 20  # trials that together cost that little: among them the price orders nothing
 
@@ -36,16 +32,6 @@ class Candidate:
     memory: Estimate | None  # peak of a worker, in bytes
     memory_bytes: int  # that the device has
     limit: float = math.inf  # log-spreads above its median at which the run breaks the budget or the deadline
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The next trial and what it is expected to be worth."""
-
-    config: TrialConfig
-    expected_saving: float | None  # None for the first trial of a GPU type
-    trial_cost_usd: float | None
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,29 +71,6 @@ def expected_improvement(
     if spread <= 0:
         return max(best - run_cost.expected, 0.0) if limit >= 0 else 0.0
     return expected_below(run_cost.expected, spread, best, limit)
-
-
-def choose(
-    candidates: Sequence[Candidate], best: float | None, confidence: float, tried: Sequence[TrialConfig]
-) -> Choice | None:
-    """The trial with the largest expected saving per dollar; None when none is expected to save its price.
-
-    Args:
-        candidates: what could be tried now.
-        best: cost of the target run with the best measured configuration; None when nothing was measured.
-        confidence: of the candidates' intervals.
-        tried: every configuration that had a trial, in order.
-    """
-    opening = _opening(candidates, tried)
-    if opening is not None:
-        worth = worth_of_searching(candidates, best) if best is not None else None
-        return opening if worth is None or worth.pays else None
-    if best is None:
-        return _smallest(candidates)
-    worth = most_worth(candidates, best, confidence)
-    if worth is None or not worth.pays:
-        return None
-    return _choice(worth.candidate, "largest expected saving for what it costs", worth.saving)
 
 
 def most_worth(candidates: Sequence[Candidate], best: float, confidence: float) -> Worth | None:
@@ -165,57 +128,6 @@ def worth_of_searching(candidates: Sequence[Candidate], best: float) -> Worth | 
 def _expected_saving(candidate: Candidate, run_cost: Estimate, best: float, confidence: float) -> float:
     improvement = expected_improvement(best, run_cost, confidence, candidate.limit)
     return improvement * fit_probability(candidate, confidence)
-
-
-def _opening(candidates: Sequence[Candidate], tried: Sequence[TrialConfig]) -> Choice | None:
-    """The first two trials: the plainest configuration of the GPU type cheapest to try, at two micro batches.
-
-    Time and memory are lines in the micro batch size, and two points are a line: all that is predicted starts
-    from them. Other GPU types need no opening: they are predicted from this one, with an interval that says
-    how badly, and are tried when that is worth the money.
-    """
-    if not tried and candidates:
-        cheapest = min(candidates, key=lambda one: (one.trial_cost_usd or 0.0, _plainness(one.config)))
-        mine = [one for one in candidates if one.config.gpu == cheapest.config.gpu]
-        return _choice(
-            min(mine, key=lambda one: _plainness(one.config)),
-            f"first trial: the plainest configuration on {cheapest.config.gpu}",
-        )
-    if len(tried) == 1:
-        same = [one for one in candidates if _technique(one.config) == _technique(tried[0])]
-        if same:
-            size = tried[0].micro_batch_size * SECOND_MICRO_BATCH_FACTOR
-            nearest = min(same, key=lambda one: abs(math.log(one.config.micro_batch_size / size)))
-            return _choice(nearest, "second trial: the same at another micro batch size")
-    return None
-
-
-def _plainness(config: TrialConfig) -> tuple[int, bool, bool, bool, float]:
-    """One worker, fp32, nothing switched on, a small micro batch."""
-    distance = abs(math.log(config.micro_batch_size / FIRST_MICRO_BATCH_SIZE))
-    is_reduced = config.precision != REFERENCE
-    return config.gpu_count, config.is_compiled, config.is_checkpointed, is_reduced, distance
-
-
-def _technique(config: TrialConfig) -> TrialConfig:
-    return replace(config, micro_batch_size=1, accumulation=1)
-
-
-def _choice(one: Candidate, reason: str, saving: float | None = None) -> Choice:
-    return Choice(config=one.config, expected_saving=saving, trial_cost_usd=one.trial_cost_usd, reason=reason)
-
-
-def _smallest(candidates: Sequence[Candidate]) -> Choice | None:
-    """Nothing has succeeded yet: try what needs the least memory."""
-    if not candidates:
-        return None
-
-    def need(one: Candidate) -> tuple[float, int, bool, bool]:
-        config = one.config
-        memory = one.memory.expected if one.memory is not None else float(config.micro_batch_size)
-        return memory, config.gpu_count, config.gpu_count > 1, config.is_compiled
-
-    return _choice(min(candidates, key=need), "nothing has run yet: what needs the least")
 
 
 def _spread(estimate: Estimate, confidence: float) -> float:

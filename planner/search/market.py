@@ -21,12 +21,6 @@ from planner.target import Target
 from trials.api import DeviceGroup, Measurement, Purpose, TrialConfig
 
 STARTUP_S = 20.0  # of a trial before any was seen
-_STEPS = {
-    Purpose.SEARCH: 20,
-    Purpose.PROBE: 6,
-    Purpose.GUARD: 42,
-    Purpose.CONFIRM: 14,
-}  # whole steps, for what a trial will cost
 _TIMED_ACCUMULATION = 4  # a large accumulation is timed at two small counts, together this
 _CONFIRMED_MICRO_BATCHES = 100  # on the longest batch
 
@@ -160,7 +154,7 @@ def expected_trial_s(
     startup_s = max((one.startup_s + one.first_step_s for one in seen), default=STARTUP_S)
     if step_s is None:
         return startup_s + STARTUP_S
-    whole_steps = float(_STEPS[purpose])
+    whole_steps = float(purpose.expected_step_count)
     if purpose is Purpose.CONFIRM:
         whole_steps += _CONFIRMED_MICRO_BATCHES / config.accumulation
     else:

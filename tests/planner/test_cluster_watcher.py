@@ -14,9 +14,9 @@ from planner.commands.available_devices import AvailableDevices
 from planner.commands.cluster_watcher import ClusterWatcher
 from planner.fleet import fleet_of
 from planner.plans.space import configs_for
-from planner.search.known import Known
 from planner.search.market import Market
 from planner.search.search import Search
+from planner.search.state import SearchState
 from planner.study.store import open_study
 from planner.sweep import Event, Limits, Sweep, TrialEnded, TrialStarted
 from tests.builders import make_gpu, make_offer, make_profile, make_target
@@ -90,7 +90,7 @@ def test_nodes_that_join_and_leave_are_used_and_survived(cluster: Cluster, tmp_p
             groups=here.groups,
             usd_per_hour=here.usd_per_hour,
         )
-        search = Search(Known(study, here.configs, market, PROFILE))
+        search = Search(SearchState(study, here.configs, market, PROFILE), study)
         settings = RunnerSettings(measure=measure, identify=identify, schedule_limit_s=10.0)
         with open_runner(workload, here.groups, settings) as runner:
             sweep = Sweep(
@@ -104,7 +104,7 @@ def test_nodes_that_join_and_leave_are_used_and_survived(cluster: Cluster, tmp_p
             )
             sweep.run(runner)
             assert runner.held() == {"A100": 1}
-    assert [one.gpu for one in search.known.market.groups] == ["A100"]
+    assert [one.gpu for one in search.state.market.groups] == ["A100"]
     outcomes = [one.outcome for one in events if isinstance(one, TrialEnded)]
     on_l4 = [one for one in outcomes if one.config.gpu == "L4"]
     assert isinstance(on_l4[0], Measurement)

@@ -110,6 +110,7 @@ def test_a_submitted_sweep_brings_study_and_report_home_again_and_again(head: He
 
 @pytest.mark.ray
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_job_that_is_stopped_ends_as_on_ctrl_c_and_its_report_comes_home(
     head: Head, client: Client
 ) -> None:
@@ -133,4 +134,4 @@ def test_a_job_that_is_stopped_ends_as_on_ctrl_c_and_its_report_comes_home(
         assert process.wait() == Exit.TERMINATED, said
     assert "SIGTERM: ending" in said
     assert (client.folder / "report" / "report.html").exists()
-    assert client.measured()
+    assert "of the job added to" in said

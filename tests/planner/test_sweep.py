@@ -19,11 +19,11 @@ from planner.estimate.setting import technique_of
 from planner.plans.numerics_check import guards, reference_of
 from planner.plans.space import configs_for, worker_counts
 from planner.search.acquisition import most_worth
-from planner.search.flights import Flights
-from planner.search.known import Known
 from planner.search.market import Market
 from planner.search.params import distributions, params_of
+from planner.search.running import RunningTrials
 from planner.search.search import Search
+from planner.search.state import SearchState
 from planner.study.store import Study, open_study
 from planner.sweep import Event, Limits, Stop, Sweep, TrialEnded, TrialStarted, in_thread
 from planner.target import Target
@@ -113,8 +113,8 @@ class Bench:
 
     def sweep(self, limits: Limits = UNLIMITED, stop: Stop | None = None, **options) -> Sweep:
         study = self.study()
-        search = Search(Known(study, self.configs(), self.market(), self.profile), self.extras)
-        search.settle()
+        search = Search(SearchState(study, self.configs(), self.market(), self.profile), study, self.extras)
+        search.recover_orphans()
         return Sweep(
             search=search,
             study=study,
@@ -125,9 +125,9 @@ class Bench:
         )
 
     def best_possible_usd(self) -> float:
-        search = Search(Known(self.study(), self.configs(), self.market(), make_profile()))
+        state = SearchState(self.study(), self.configs(), self.market(), make_profile())
         runs = [
-            search.known.pricer.price(offer, 1, config, exact(self.gpu.step_s(config)))
+            state.pricer.price(offer, 1, config, exact(self.gpu.step_s(config)))
             for config in self.configs()
             if self.gpu.peak_bytes(config) <= self.gpu.memory_bytes
             for offer in self.offers
@@ -402,7 +402,7 @@ def test_only_one_type_of_a_mixed_cluster_is_opened_and_the_others_are_predicted
     bench.gpus["T4-16GB"] = make_gpu("T4-16GB", bf16_flop_per_s=None, tf32_flop_per_s=None)
     bench.groups = (group(gpu_count=1), group("T4-16GB", 1))
     bench.sweep(replace(UNLIMITED, max_trials=4)).run(bench.gpu.run_trial)
-    started = [one.choice.config for one in bench.events if isinstance(one, TrialStarted)]
+    started = [one.proposal.config for one in bench.events if isinstance(one, TrialStarted)]
     assert [one.gpu for one in started[:2]] == [L4.name, L4.name]
     assert [one.micro_batch_size for one in started[:2]] == [8, 32]
     assert "T4-16GB" not in [one.gpu for one in started]  # no offer carries it: nothing could be saved
@@ -453,7 +453,7 @@ def test_loader_workers_are_tried_where_the_step_waits_for_its_data(bench: Bench
     bench.gpu = SlowData()
     sweep = bench.sweep()
     sweep.run(bench.gpu.run_trial)
-    best, _ = sweep.search.known.best()
+    best, _ = sweep.search.state.best()
     assert best is not None
     assert best.loader_worker_count is not None
     patient = Bench(url=bench.url.replace("study.db", "other.db"))
@@ -534,12 +534,12 @@ def test_nothing_overtakes_a_trial_that_waits_for_idle_nodes(bench: Bench) -> No
     first = search.ask(None)
     assert first is not None
     search.drop(first)
-    config = first.choice.config
+    config = first.proposal.config
     other = next(one for one in bench.configs() if technique_of(one) != technique_of(config))
-    assert search.ask(None, Flights(configs=(other,), has_room=lambda one, _: one != config)) is None
-    beside = search.ask(None, Flights(configs=(other,), has_room=lambda one, _: True))
+    assert search.ask(running=RunningTrials(configs=(other,), has_room=lambda one, _: one != config)) is None
+    beside = search.ask(running=RunningTrials(configs=(other,), has_room=lambda one, _: True))
     assert beside is not None
-    assert beside.choice.config == config
+    assert beside.proposal.config == config
 
 
 def test_what_a_trial_under_way_will_tell_is_not_tried_beside_it(bench: Bench) -> None:
@@ -547,27 +547,27 @@ def test_what_a_trial_under_way_will_tell_is_not_tried_beside_it(bench: Bench) -
     search = bench.sweep().search
     configs: list[TrialConfig] = []
     for _ in range(2):
-        proposal = search.ask(None, Flights(configs=tuple(configs), has_room=lambda one, _: True))
+        proposal = search.ask(running=RunningTrials(configs=tuple(configs), has_room=lambda one, _: True))
         assert proposal is not None
-        configs.append(proposal.choice.config)
+        configs.append(proposal.proposal.config)
     assert len({technique_of(one) for one in configs}) == len(configs)
 
 
 def test_what_trials_under_way_are_expected_to_save_is_not_counted_again_beside_them(bench: Bench) -> None:
     two_nodes(bench).sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial)
     search = bench.sweep().search
-    confidence, (_, best) = search.known.market.confidence, search.known.best()
+    confidence, (_, best) = search.state.market.confidence, search.state.best()
     assert best is not None
     first = search.ask(None)
     assert first is not None
-    under_way = first.choice.config
-    beside = search.ask(None, Flights(configs=(under_way,), has_room=lambda one, _: True))
+    under_way = first.proposal.config
+    beside = search.ask(running=RunningTrials(configs=(under_way,), has_room=lambda one, _: True))
     assert beside is not None
     assert beside.candidate.run_cost is not None
     alone = most_worth([beside.candidate], best.expected, confidence)
     assert alone is not None
-    assert beside.choice.expected_saving is not None
-    assert 0 < beside.choice.expected_saving < 0.9 * alone.saving
+    assert beside.proposal.expected_saving is not None
+    assert 0 < beside.proposal.expected_saving < 0.9 * alone.saving
 
 
 def test_nothing_is_tried_beside_a_trial_that_is_expected_to_save_more(bench: Bench) -> None:
@@ -575,16 +575,18 @@ def test_nothing_is_tried_beside_a_trial_that_is_expected_to_save_more(bench: Be
     search = bench.sweep().search
     first = search.ask(None)
     assert first is not None
-    assert first.choice.config.gpu == "T4-16GB"
-    assert search.ask(None, Flights(configs=(first.choice.config,))) is None  # the L4 pays on its own only
+    assert first.proposal.config.gpu == "T4-16GB"
+    assert (
+        search.ask(running=RunningTrials(configs=(first.proposal.config,))) is None
+    )  # the L4 pays on its own only
 
-    first_config = first.choice.config
+    first_config = first.proposal.config
     probe = replace(
         first_config, accumulation=first_config.accumulation + 1
     )  # another batch: it saves nothing
-    beside = search.ask(None, Flights(configs=(probe,)))
+    beside = search.ask(running=RunningTrials(configs=(probe,)))
     assert beside is not None
-    assert beside.choice.config.gpu == L4.name
+    assert beside.proposal.config.gpu == L4.name
 
 
 def test_a_mixed_cluster_is_searched_alike_each_time(bench: Bench, tmp_path: Path) -> None:
@@ -639,7 +641,7 @@ def test_devices_that_leave_take_what_to_try_with_them_and_new_ones_bring_it(ben
     def look_around() -> None:
         if len(bench.gpu.seen) == 2:
             bench.groups = (group("T4-16GB", 1),)
-            search.known.move_to(bench.configs(), bench.groups, {"T4-16GB": 0.35})
+            search.state.move_to(bench.configs(), bench.groups, {"T4-16GB": 0.35})
 
     sweep = bench.sweep(replace(UNLIMITED, max_trials=5), look_around=look_around)
     search = sweep.search
@@ -656,10 +658,10 @@ def test_a_trial_that_another_host_runs_is_neither_ended_nor_tried(bench: Bench)
     optuna_trial.set_user_attr("holder", "other-host:77")
     theirs.optuna_study.set_user_attr("holder:other-host", {"pid": 77, "seen_at_s": time.time()})
     sweep = bench.sweep()
-    assert config not in [one.config for one in sweep.search.known.candidates()]
+    assert config not in [one.config for one in sweep.search.state.candidates()]
     assert theirs.optuna_study.trials[-1].state.name == "RUNNING"
     theirs.optuna_study.set_user_attr("holder:other-host", {"pid": 77, "seen_at_s": time.time() - 3600})
-    assert config in [one.config for one in bench.sweep().search.known.candidates()]
+    assert config in [one.config for one in bench.sweep().search.state.candidates()]
     assert theirs.optuna_study.trials[-1].state.name == "FAIL"
     with pytest.raises(PlannerError, match="another sweep on the same study ended a trial"):
         theirs.save(optuna_trial, make_failure(config), None, None)
@@ -683,7 +685,7 @@ def test_the_winners_loss_is_held_against_that_of_fp32(bench: Bench) -> None:
     bench.gpu = Rounding()
     sweep = bench.sweep()
     sweep.run(bench.gpu.run_trial)
-    best, _ = sweep.search.known.best()
+    best, _ = sweep.search.state.best()
     outcomes = [one.outcome for one in bench.study().trials()]
     (found,) = guards(outcomes)
     assert (found.config, found.reference, found.rejection) == (best, reference_of(best), "")
@@ -701,7 +703,7 @@ def test_a_sweep_that_ends_early_keeps_room_for_the_guard(bench: Bench, limits: 
 
     sweep = bench.sweep(replace(UNLIMITED, **limits), clock=lambda: clock_s[0])
     sweep.run(run_trial)
-    best, _ = sweep.search.known.best()
+    best, _ = sweep.search.state.best()
     assert best is not None
     assert best.precision != Precision.FP32
     purposes = [one.outcome.purpose for one in bench.study().trials()]
@@ -714,7 +716,7 @@ def test_a_precision_that_does_not_train_is_neither_best_nor_tried_again(bench: 
     bench.gpu = Rounding(bad=(Precision.BF16, Precision.FP16))
     sweep = bench.sweep()
     sweep.run(bench.gpu.run_trial)
-    best, _ = sweep.search.known.best()
+    best, _ = sweep.search.state.best()
     assert best is not None
     assert best.precision in (Precision.FP32, Precision.TF32)
     found = guards([one.outcome for one in bench.study().trials()])

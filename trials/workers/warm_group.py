@@ -26,7 +26,6 @@ from trials.workers.orphans import free_orphans
 from trials.workers.postmortem import first_line, is_low_memory
 from trials.workers.runner_settings import RunnerSettings
 
-_LONG = (Purpose.CONFIRM, Purpose.GUARD)  # many steps; of the guard half in fp32, which may be much slower
 _STOP_LIMIT_S = 20.0
 _RELEASE_LIMIT_S = 20.0  # for devices of a group that was ended to be free again
 STARTS_MAX = 2  # of a group in a row without success
@@ -96,7 +95,7 @@ class WarmGroup:
             trial_id=self._trial_id,
             config=config,
             ranks=self._plan.ranks_of(config),
-            limit_s=(confirming_limit_s if purpose in _LONG else self.settings.limit_s)(config, self._seen)
+            limit_s=(confirming_limit_s if purpose.is_last else self.settings.limit_s)(config, self._seen)
             + extras_limit_s,
             restart_limit_s=self.settings.start_limit_s,
             extras=extras,

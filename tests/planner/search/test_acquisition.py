@@ -6,16 +6,28 @@ import pytest
 from planner.estimate import Basis, Estimate
 from planner.search.acquisition import (
     Candidate,
-    choose,
     expected_best,
     expected_improvement,
     fit_probability,
     worth_of_searching,
 )
+from planner.search.proposal import Proposal
+from planner.search.rules import explore, opening
+from planner.search.situation import Untried
 from tests.builders import GIB, make_config, make_estimate
 from trials.trial import Parallelism, Precision, TrialConfig
 
 CONFIDENCE = 0.9
+
+
+def choose(
+    candidates: list[Candidate], best: float | None, confidence: float, tried: list[TrialConfig]
+) -> Proposal | None:
+    """What the rules choose, if memory were no matter."""
+    untried = Untried(candidates=candidates, best_cost=best)
+    if opening.next_of_opening(candidates, tried) is not None:
+        return opening.pick(untried, tried)
+    return explore.pick(untried, confidence)
 
 
 def lognormal(median: float, sigma: float) -> Estimate:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-from planner.search.acquisition import Candidate, choose, expected_improvement
+from planner.search.acquisition import Candidate, expected_improvement
 from planner.search.limits import Run, weighed
+from planner.search.rules.explore import pick
+from planner.search.situation import Untried
 from tests.builders import GIB, make_config, make_estimate
 from trials.trial import Precision
 
 CONFIDENCE = 0.9
-TRIED = [make_config(), make_config(micro_batch_size=32, accumulation=1)]
 CHEAP, FAST = make_config(precision=Precision.BF16), make_config(precision=Precision.FP16)
 LATE = Run(cost=make_estimate(100.0), limit=-math.inf)
 
@@ -28,7 +29,7 @@ def candidate(config: object, usd: float, limit: float) -> Candidate:
 
 def chosen(candidates: list[Candidate], best: Run) -> object:
     counted, bar = weighed(candidates, best, CONFIDENCE)
-    choice = choose(counted, bar, CONFIDENCE, TRIED)
+    choice = pick(Untried(candidates=counted, best_cost=bar), CONFIDENCE)
     return None if choice is None else choice.config
 
 

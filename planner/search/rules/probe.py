@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from planner.estimate.memory.boundary import (
@@ -14,6 +14,8 @@ from planner.estimate.memory.boundary import (
 )
 from planner.estimate.setting import technique_of
 from planner.search.acquisition import Candidate, fit_probability
+from planner.search.proposal import Proposal
+from planner.search.situation import Situation, Untried
 from trials.api import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
 SAFE_PROBABILITY = 0.98  # of fitting, from which a configuration is tried without ado
@@ -25,6 +27,24 @@ class Approach:
 
     config: TrialConfig
     purpose: Purpose
+
+
+def reached(situation: Situation, pick: Callable[[Untried], Proposal | None]) -> Proposal | None:
+    """What ``pick`` wants most of all that can begin now, or the trial that comes first on the way to it."""
+    state, running, untried = situation.state, situation.running, situation.untried
+    while (wanted := pick(untried)) is not None:
+        config = wanted.config
+        step = approach(wanted.candidate, untried.candidates, state.outcomes, state.market.confidence)
+        if step is None:
+            untried.strike_larger(config)
+        elif not running.have_room_for(step.config):
+            untried.strike_type(config.gpu)
+        elif step.config == config:
+            return wanted
+        else:
+            why = f"on the way to micro batch {config.micro_batch_size}, which may not fit"
+            return situation.proposal(step.config, why, step.purpose)
+    return None
 
 
 def approach(

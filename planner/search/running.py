@@ -1,4 +1,4 @@
-"""Trials under way, and what has room beside them."""
+"""Trials that are running, and what has room beside them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HasRoom = Callable[[TrialConfig, Sequence[TrialConfig]], bool]
 """Whether a trial would begin at once beside these; said by who runs trials."""
 
 
-def one_of_each_type(config: TrialConfig, in_flight: Sequence[TrialConfig]) -> bool:
+def one_of_each_type(config: TrialConfig, running: Sequence[TrialConfig]) -> bool:
     """Where nobody says more: a type of device has one trial at a time."""
-    return all(one.gpu != config.gpu for one in in_flight)
+    return all(one.gpu != config.gpu for one in running)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flights:
+class RunningTrials:
     """Trials that have begun and whose outcome is not known."""
 
     configs: tuple[TrialConfig, ...] = ()

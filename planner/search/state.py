@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from planner.cost.bill.price_run import Pricer, Terms
 from planner.estimate import Estimate, Estimator, fit
@@ -17,7 +18,7 @@ from planner.plans.rule_out import given_up_shapes, rule_out, shape_of
 from planner.search.acquisition import Candidate
 from planner.search.limits import Run
 from planner.search.market import Market, expected_trial_s
-from planner.study.store import Study
+from planner.study.saved import SavedTrial
 from trials.api import (
     DeviceGroup,
     Failure,
@@ -32,11 +33,21 @@ from trials.api import (
 REPEATS_OF_LOST_TRIAL = 1
 
 
-class Known:
+class TrialSource(Protocol):
+    """The study, as far as the search reads it."""
+
+    def trials(self) -> tuple[SavedTrial, ...]:
+        """Every finished trial, in order."""
+
+    def running_elsewhere(self) -> frozenset[TrialConfig]:
+        """What a sweep on another host is trying now."""
+
+
+class SearchState:
     """What trials have told of the configurations, and what is believed of those that were not tried."""
 
     def __init__(
-        self, study: Study, configs: Sequence[TrialConfig], market: Market, profile: WorkloadProfile
+        self, study: TrialSource, configs: Sequence[TrialConfig], market: Market, profile: WorkloadProfile
     ) -> None:
         self.study = study
         self._estimator: Estimator | None = None
@@ -163,7 +174,7 @@ class Known:
         measured = (one.config for one in self.outcomes if isinstance(one, Measurement))
         return [one for one in dict.fromkeys(measured) if self.trains_target(one) and not ruled_out.has(one)]
 
-    def under_way(self, configs: Sequence[TrialConfig]) -> tuple[Candidate, ...]:
+    def running(self, configs: Sequence[TrialConfig]) -> tuple[Candidate, ...]:
         """What is believed of trials that have begun; without probes, which are of no use to the target."""
         found = [self.candidate(one) for one in configs if self.trains_target(one)]
         return tuple(one for one in found if one is not None)

@@ -1,4 +1,4 @@
-"""Which trial deserves a second look: one that was disturbed, and the winner before it is recommended."""
+"""The winner in full before it is recommended, where its measurement leaves something open."""
 
 from __future__ import annotations
 
@@ -6,20 +6,46 @@ from collections.abc import Mapping, Sequence
 
 from planner.estimate import Estimate
 from planner.plans.ties import is_tied_here, preference
+from planner.search.proposal import Proposal
+from planner.search.rules.rule import Rule
+from planner.search.situation import Situation
 from trials.api import Measurement, Outcome, Purpose, TrialConfig
 
+COST_FRACTION_MAX = 0.05  # of the target run, which a trial of the winner may cost
 NEAR_FRACTION = 0.85  # of the memory, from which the winner's peak is confirmed over many steps
 NEAR_FRACTION_VARYING = 0.5  # the same where samples come from a dataset, whose lengths may vary
 CONFIRMATIONS_MAX = 3  # of one study: noise may make one winner after the other
 
 
-def is_to_be_repeated(config: TrialConfig, outcomes: Sequence[Outcome]) -> str:
-    """Why a configuration's only trial is run once more; "" where it is not."""
-    own = [one for one in outcomes if one.config == config]
-    if len(own) != 1 or not isinstance(own[0], Measurement) or own[0].purpose is not Purpose.SEARCH:
-        return ""
-    disturbance = own[0].disturbance
-    return f"once more, since it was {disturbance}" if disturbance else ""
+def propose(situation: Situation) -> Proposal | None:
+    """One more trial of the winner, where it costs little beside the target run."""
+    state, market = situation.state, situation.state.market
+    best, best_cost = state.best()
+    if best is None or best_cost is None:
+        return None
+    estimator = state.estimator
+    steps = {
+        one: step
+        for one in state.admitted()
+        if (step := estimator.step_time_s(one, market.hardware_at_hand(one))) is not None
+    }
+    winner = simplest_of(best, steps)
+    group = market.group(winner)
+    if group is None:
+        return None
+    why = is_to_be_confirmed(
+        winner,
+        state.outcomes,
+        market.memory_bytes(group, winner, estimator),
+        has_dataset=state.profile.dataset_size is not None,
+    )
+    proposal = situation.proposal(winner, why, Purpose.CONFIRM) if why else None
+    return None if proposal is None or is_dear(proposal, best_cost) else proposal
+
+
+def is_dear(proposal: Proposal, run_cost: Estimate) -> bool:
+    """Whether a trial costs too much beside the run that it is to make sure of."""
+    return (proposal.trial_cost_usd or 0.0) > COST_FRACTION_MAX * run_cost.expected
 
 
 def is_to_be_confirmed(
@@ -53,3 +79,6 @@ def simplest_of(best: TrialConfig, steps: Mapping[TrialConfig, Estimate]) -> Tri
         and is_tied_here(step, steps[best])
     ]
     return min(tied, key=lambda one: preference(one, steps[one]))
+
+
+RULE = Rule(propose=propose, is_alone=True)
