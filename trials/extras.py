@@ -44,7 +44,7 @@ class CheckpointCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointUnmeasured:
-    """Why there is no cost."""
+    """Why no checkpoint was timed, in words for a trial's warnings."""
 
     reason: str
 
@@ -67,7 +67,7 @@ class CollectiveTimes:
 
     @property
     def median_s(self) -> float:
-        """Median time."""
+        """Median time of the collective, in seconds."""
         return statistics.median(self.times_s)
 
 

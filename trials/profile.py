@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Adapter(StrEnum):
-    """How the user's file was understood."""
+    """What kind of model file it is: plain functions, Lightning, or Hugging Face."""
 
     PLAIN = "plain functions"
     HUGGING_FACE = "Hugging Face PreTrainedModel"
@@ -18,7 +18,7 @@ class Adapter(StrEnum):
 
 
 class TraceMode(StrEnum):
-    """What of a model was traced."""
+    """Which passes of a step were traced."""
 
     TRAINING = "training"  # forward, backward, optimizer
     GRADIENTS = "gradients"  # forward and backward, gradients added to those of an earlier micro batch
@@ -74,12 +74,12 @@ class Trace:
 
     @property
     def flops(self) -> float:
-        """FLOPs of the step."""
+        """Floating-point operations of all traced kernels of one step."""
         return sum(one.flops * one.count for one in self.operations)
 
     @property
     def bytes(self) -> float:
-        """Bytes that the step's kernels move."""
+        """Bytes that all traced kernels of one step read and write."""
         return sum(one.bytes * one.count for one in self.operations)
 
     @property

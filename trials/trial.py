@@ -33,7 +33,7 @@ class Parallelism(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why a trial has no measurement."""
+    """Why a trial has no measurement; the value is the wording of reports."""
 
     OUT_OF_MEMORY = "out of memory"
     UNSUPPORTED = "unsupported"
@@ -112,7 +112,7 @@ class TrialConfig:
 
     @property
     def loading(self) -> Loading:
-        """How batches are loaded."""
+        """The three loading knobs as one value."""
         return Loading(
             worker_count=self.loader_worker_count,
             prefetch_count=self.loader_prefetch_count,
@@ -201,7 +201,7 @@ class Phases:
 
     @property
     def step_s(self) -> float:
-        """The whole step."""
+        """Seconds of the whole step: the sum of its parts."""
         parts_s = self.data_wait_s + self.host_to_device_s + self.forward_backward_s + self.optimizer_s
         return parts_s + (self.gradient_sync_s or 0.0) + self.other_s
 

@@ -22,7 +22,7 @@ _POLL_S = 1.0
 
 
 def ignore(text: str) -> None:
-    """For whoever wants no messages."""
+    """Takes a message and does nothing: the default for callbacks."""
     del text
 
 

@@ -25,7 +25,7 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One GPU as NVML sees it."""
+    """One GPU as NVML sees it: its name, and its memory in bytes."""
 
     name: str
     memory_bytes: int

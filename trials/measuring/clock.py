@@ -36,7 +36,7 @@ class Clock:
             torch.cuda.synchronize(self._device)
 
     def seconds(self, start: Mark, end: Mark) -> float:
-        """Seconds from ``start`` to ``end``."""
+        """Seconds from mark ``start`` to mark ``end``, by the device's clock."""
         if self._is_cuda:
             milliseconds: float = start.elapsed_time(end)
             return milliseconds / 1000

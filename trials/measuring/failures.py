@@ -45,15 +45,15 @@ def explain(error: BaseException, config: TrialConfig, path: str, trial_s: float
 
 def _classify(error: BaseException, path: str) -> tuple[FailureKind, str]:
     chain = list(_chain(error))
-    for one in chain:
-        if is_out_of_memory(one):
-            return FailureKind.OUT_OF_MEMORY, first_line(one)
+    for cause in chain:
+        if is_out_of_memory(cause):
+            return FailureKind.OUT_OF_MEMORY, first_line(cause)
     for ours, kind in _OURS.items():
         if isinstance(error, ours):
             return kind, str(error)
-    if any(_says(one, PEER_WORDS) for one in chain):
+    if any(_says(cause, PEER_WORDS) for cause in chain):
         return FailureKind.WORKER_LOST, f"another worker of this trial failed: {first_line(error)}"
-    broken = next((one for one in chain if _is_communication_failure(one)), None)
+    broken = next((cause for cause in chain if _is_communication_failure(cause)), None)
     if broken is not None:
         return FailureKind.COMMUNICATION_FAILED, f"{first_line(broken)}; {COMMUNICATION_ADVICE}"
     if isinstance(error, SystemExit):

@@ -76,8 +76,8 @@ def _draw(training: Training) -> GradientDraw:
             if gradient is not None:
                 so_far = sums[index]
                 sums[index] = gradient if so_far is None else so_far.add_(gradient)
-        for one in parameters:
-            one.grad = None
+        for parameter in parameters:
+            parameter.grad = None
     big = _square(sums) / MICRO_BATCHES**2
     return GradientDraw(small_square=float(torch.stack(squares).mean()), big_square=float(big))
 

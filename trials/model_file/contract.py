@@ -32,7 +32,7 @@ class Step(nn.Module):
         self._loss = loss
 
     def forward(self, batch: Any) -> Tensor:
-        """The scalar loss of one micro batch."""
+        """The loss of one micro batch: a scalar tensor."""
         return as_scalar(self._loss(self.model, batch))
 
 

@@ -21,7 +21,7 @@ from trials.errors import TrialsError, Unsupported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFunction:
-    """The file's ``batch(size)``."""
+    """A data source that calls the file's ``batch(size)``; each call makes a batch of ``size`` samples."""
 
     make: Callable[[int], Any]
 

@@ -26,9 +26,9 @@ def hash_workload(path: str | Path) -> Workload:
     tree = _parse(file, _read(file))
     _check_names(file, tree)
     digest = hashlib.sha256()
-    for one in local_files(file):
-        digest.update(f"{one.relative_to(file.parent).as_posix()}\0".encode())
-        digest.update(hashlib.sha256(one.read_bytes()).digest())
+    for source in local_files(file):
+        digest.update(f"{source.relative_to(file.parent).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(source.read_bytes()).digest())
     return Workload(path=str(file), sha256=digest.hexdigest())
 
 

@@ -22,7 +22,7 @@ _RESTARTS_MAX = 2  # of a group that dies before a trial has begun, or before it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRequest:
-    """A trial to be done."""
+    """A trial for the workers of a group: what, on which ranks, within which seconds."""
 
     trial_id: int
     config: TrialConfig
@@ -35,7 +35,7 @@ class TrialRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialReply:
-    """What came of a request."""
+    """The outcome of a trial, and whether its group is still fit for another."""
 
     outcome: Outcome
     is_broken: bool = False  # the group did not recover and must be replaced
@@ -55,7 +55,7 @@ class _RunningTrial:
 
 
 class Broker:
-    """See the module."""
+    """Trials in, outcomes out, one at a time; every method may be called while another waits."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Broker:
         return self._ended(trial, failure, is_broken=True)
 
     async def stop(self) -> None:
-        """Let the workers go home."""
+        """Give the workers no more trials, so that their loops end."""
         async with self._changed:
             self._is_stopped = True
             self._changed.notify_all()

@@ -66,7 +66,7 @@ class CrashRecorder:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the record's file; it stays on disk."""
         if self._file is not None:
             self._file.close()
             self._file = None

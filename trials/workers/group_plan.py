@@ -21,7 +21,7 @@ _NCCL_ENVIRONMENT = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0", "TORCH_NCCL_RETHROW
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Workers on one node."""
+    """How many workers of a group run on one node."""
 
     node_id: str
     worker_count: int
@@ -48,7 +48,7 @@ class GroupPlan:
 
     @property
     def worker_count(self) -> int:
-        """Workers in all."""
+        """Workers of the group, over all its nodes."""
         return sum(share.worker_count for share in self.shares)
 
     def takes(self, config: TrialConfig) -> bool:

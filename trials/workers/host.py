@@ -11,9 +11,9 @@ from typing import Any
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
-from trials.trial import Failure, FailureKind, Measurement, Outcome
+from trials.trial import Failure, FailureKind, Outcome
 from trials.workers.broker import Broker, TrialReply, TrialRequest
-from trials.workers.crash_record import CrashRecord, crash_folder
+from trials.workers.crash_record import crash_folder
 from trials.workers.group_plan import GroupPlan, resolve, worker_environment
 from trials.workers.postmortem import first_line, is_low_memory
 
@@ -40,32 +40,33 @@ class LossWatcher(UserCallback):  # type: ignore[misc]  # ray has no types
         """Called by the controller before it restarts the group."""
         del run_context
         told = {
-            rank: str(getattr(one, "health_check_failure", one)) for rank, one in worker_exceptions.items()
+            rank: str(getattr(error, "health_check_failure", error))
+            for rank, error in worker_exceptions.items()
         }
         self._host.lost.remote(told)
 
 
-class Host:
-    """The actor: runs ``TorchTrainer.fit`` in a thread and serves the broker meanwhile.
+class Host(Broker):
+    """The actor: a broker that runs ``TorchTrainer.fit`` in a thread beside its own work.
 
     Ending this actor ends the group: Ray ends the controller and the workers with their owner, and their
     devices are free at once.
     """
 
     def __init__(self, plan: GroupPlan) -> None:
+        super().__init__(self._merge_ranks)
         self._plan = plan
-        self._broker = Broker(self._merge)
         self._fit: asyncio.Task[str] | None = None
 
     async def start(self) -> str:
         """Begin the run. Returns when workers are there: ``""``; or when the run ended before: why."""
         me = ray.get_runtime_context().current_actor
         self._fit = asyncio.create_task(asyncio.to_thread(run_fit, self._plan, me))
-        return str(await self._or_fit_ends(self._broker.ready()))
+        return str(await self._or_fit_ends(self.ready()))
 
     async def run(self, request: TrialRequest) -> TrialReply:
-        """Do a trial."""
-        reply = await self._or_fit_ends(self._broker.run(request))
+        """Have the workers do a trial; it fails where Ray Train's run ends before it."""
+        reply = await self._or_fit_ends(super().run(request))
         if isinstance(reply, TrialReply):
             return reply
         is_memory = is_low_memory(reply)  # Ray may end the controller before the workers that use the memory
@@ -76,7 +77,7 @@ class Host:
             trial_s=0.0,
             detail=reply,
         )
-        return self._broker.saved(failure)
+        return self.saved(failure)
 
     async def stop(self) -> None:
         """Let the workers go home, and return when the run has ended.
@@ -84,47 +85,11 @@ class Host:
         Only then is it safe to end this actor: Ray removes the placement group of a controller that dies, but
         not of one that dies while it shuts down.
         """
-        await self._broker.stop()
+        await super().stop()
         if self._fit is not None:
             await self._fit
 
-    async def lost(self, reasons: Mapping[int, str]) -> None:
-        """See the broker."""
-        await self._broker.lost(reasons)
-
-    async def hello(self, records: Sequence[CrashRecord]) -> int:
-        """See the broker."""
-        return await self._broker.hello(records)
-
-    async def next_request(self, epoch: int) -> TrialRequest | None:
-        """See the broker."""
-        return await self._broker.next_request(epoch)
-
-    async def begun(self, trial_id: int) -> None:
-        """See the broker."""
-        await self._broker.begun(trial_id)
-
-    async def done(self, trial_id: int, outcome: Outcome) -> None:
-        """See the broker."""
-        await self._broker.done(trial_id, outcome)
-
-    async def failed(self, trial_id: int, rank: int, failure: Failure) -> None:
-        """See the broker."""
-        await self._broker.failed(trial_id, rank, failure)
-
-    async def measured(self, trial_id: int, rank: int, measurement: Measurement) -> None:
-        """See the broker."""
-        await self._broker.measured(trial_id, rank, measurement)
-
-    async def first_failed(self, trial_id: int) -> int | None:
-        """See the broker."""
-        return await self._broker.first_failed(trial_id)
-
-    async def follow(self, trial_id: int, rank: int) -> None:
-        """See the broker."""
-        await self._broker.follow(trial_id, rank)
-
-    def _merge(self, outcomes: Sequence[Outcome]) -> Outcome:
+    def _merge_ranks(self, outcomes: Sequence[Outcome]) -> Outcome:
         merged: Outcome = resolve(self._plan.merge)(outcomes)  # imports torch, and is seldom needed here
         return merged
 

@@ -62,8 +62,8 @@ class NodePool:
         begun_s = time.monotonic()
         try:
             pooled, stale = self._group_on(claim)
-            for one in stale:
-                self._end(one)
+            for leaving in stale:
+                self._end(leaving)
             outcome = pooled.group.run(config, purpose)
         finally:
             self._give_back(claim)
@@ -90,25 +90,25 @@ class NodePool:
         With none under way it has: devices that others use are waited for. Beside trials they are not.
         """
         with self._changed:
-            begun = Counter(one.config for one in self._claims)
+            begun = Counter(claim.config for claim in self._claims)
             to_begin = Counter(in_flight) - begun
             if not begun and not to_begin:
                 return True
             taken = set(self._taken())
-            for one in to_begin.elements():
-                taken |= _ids(self._pick(one, taken) or self._group.nodes)
+            for awaited in to_begin.elements():
+                taken |= _ids(self._pick(awaited, taken) or self._group.nodes)
             nodes = self._pick(config, taken)
             return nodes is not None and self._are_free(nodes, config)
 
     @property
     def held_count(self) -> int:
         """Devices that are held now: GPUs, or CPU machines."""
-        return sum(one.group.held_count for one in list(self._pooled))
+        return sum(pooled.group.held_count for pooled in list(self._pooled))
 
     @property
     def held_from_s(self) -> float | None:
         """Since when, by time.monotonic; None while nothing is held."""
-        held = [one.group.held_from_s for one in list(self._pooled) if one.group.held_count]
+        held = [pooled.group.held_from_s for pooled in list(self._pooled) if pooled.group.held_count]
         return min(held, default=None)
 
     def move_to(self, group: DeviceGroup | None, settings: RunnerSettings) -> bool:
@@ -119,23 +119,27 @@ class NodePool:
                 self._group, self._settings = group, settings
             for starts in self._failed_starts.values():
                 starts.clear()
-            gone = [one for one in self._pooled if not one.node_ids <= there]
-            idle = [one for one in gone if not one.node_ids & self._taken() and not one.is_leaving]
-            for one in self._pooled:
-                one.is_leaving = one.is_leaving or one in idle
-                one.group.settings = self._settings
+            gone = [pooled for pooled in self._pooled if not pooled.node_ids <= there]
+            idle = [
+                pooled for pooled in gone if not pooled.node_ids & self._taken() and not pooled.is_leaving
+            ]
+            for pooled in self._pooled:
+                pooled.is_leaving = pooled.is_leaving or pooled in idle
+                pooled.group.settings = self._settings
             is_whole = len(idle) == len(gone) and (group is not None or not self._claims)
             self._changed.notify_all()
-        for one in idle:
-            self._end(one, is_broken=True)
+        for pooled in idle:
+            self._end(pooled, is_broken=True)
         return is_whole
 
     def close(self) -> None:
         """End all workers, also those in a trial."""
         with self._changed:
-            pooled, taken = list(self._pooled), self._taken()
-        with ThreadPoolExecutor(max_workers=max(1, len(pooled))) as pool:
-            ends = [pool.submit(one.group.close, is_broken=bool(one.node_ids & taken)) for one in pooled]
+            groups, taken = list(self._pooled), self._taken()
+        with ThreadPoolExecutor(max_workers=max(1, len(groups))) as pool:
+            ends = [
+                pool.submit(pooled.group.close, is_broken=bool(pooled.node_ids & taken)) for pooled in groups
+            ]
             for end in ends:
                 end.result()
 
@@ -172,12 +176,12 @@ class NodePool:
         """The group on the claimed nodes, new if need be, and idle ones in its way, which must end first."""
         ids = claim.node_ids
         with self._changed:
-            there = [one for one in self._pooled if one.node_ids & ids and not one.is_leaving]
-            found = next((one for one in there if one.node_ids == ids), None)
+            there = [pooled for pooled in self._pooled if pooled.node_ids & ids and not pooled.is_leaving]
+            found = next((pooled for pooled in there if pooled.node_ids == ids), None)
             if found is not None:
                 return found, []
-            for one in there:
-                one.is_leaving = True
+            for pooled in there:
+                pooled.is_leaving = True
             group = WarmGroup(
                 self._workload,
                 replace(self._group, nodes=tuple(node for node in self._group.nodes if node.node_id in ids)),
@@ -186,10 +190,10 @@ class NodePool:
                 failed_starts=self._failed_starts.setdefault(ids, []),
                 is_release_awaited=bool(ids & self._nodes_held_before),
             )
-            pooled = _PooledGroup(group=group, node_ids=ids)
-            self._pooled.append(pooled)
+            made = _PooledGroup(group=group, node_ids=ids)
+            self._pooled.append(made)
             self._nodes_held_before |= ids
-            return pooled, there
+            return made, there
 
     def _end(self, pooled: _PooledGroup, *, is_broken: bool = False) -> None:
         pooled.group.close(is_broken=is_broken)

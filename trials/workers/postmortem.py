@@ -57,7 +57,7 @@ def is_low_memory(text: str) -> bool:
 
 
 def first_line(text: str) -> str:
-    """The first line that says something."""
+    """The first line of a text that is not blank, stripped."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 

@@ -48,7 +48,7 @@ FOLLOW_AFTER_S = 10.0  # what a restart costs: waiting longer for a rank that fa
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """This rank and its means."""
+    """One rank of a warm group: its device, its process groups, its files, and whom it reports to."""
 
     plan: GroupPlan
     host: Any  # handle of the actor

@@ -54,7 +54,7 @@ def uses_lightning(module: ModuleType) -> bool:
     """Whether the file defines a LightningModule, or has one imported for its ``model()``."""
     if hasattr(module, "model"):
         return any(
-            isinstance(one, type) and _is_users(one, "LightningModule") for one in vars(module).values()
+            isinstance(found, type) and _is_users(found, "LightningModule") for found in vars(module).values()
         )
     return bool(_own_classes(module, "LightningModule"))
 
@@ -147,10 +147,10 @@ def _optimizers(made: Any) -> list[Any]:
 
 
 def _prepare(module: Any) -> None:
-    for one in module.modules():
-        if _derives(type(one), "LightningModule"):
-            one.trainer = StandInTrainer()
-            one.log = one.log_dict = _ignore
+    for part in module.modules():
+        if _derives(type(part), "LightningModule"):
+            part.trainer = StandInTrainer()
+            part.log = part.log_dict = _ignore
     module.prepare_data()
     module.setup("fit")
     module.configure_model()
@@ -213,9 +213,9 @@ def _check_constructor(make: type, path: str) -> None:
 
 def _own_classes(module: ModuleType, base: str) -> list[type]:
     own = [
-        one
-        for one in vars(module).values()
-        if isinstance(one, type) and one.__module__ == module.__name__ and _derives(one, base)
+        found
+        for found in vars(module).values()
+        if isinstance(found, type) and found.__module__ == module.__name__ and _derives(found, base)
     ]
     return [one for one in own if not any(one in other.__mro__[1:] for other in own)]
 
