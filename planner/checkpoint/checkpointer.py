@@ -133,8 +133,8 @@ class Checkpointer:
     def batches(self, loader: Any) -> Iterator[Any]:
         """Batches of ``loader``, epoch after epoch without end, going on at the saved place.
 
-        Batches of the current epoch that were used already are fetched again and passed over. A loader that
-        keeps its own state (torchdata's StatefulDataLoader) can be given to the Checkpointer instead.
+        Batches of the current epoch that were used already are fetched again and passed over, unless the
+        loader keeps its own state, as torchdata's StatefulDataLoader does.
         """
         self._position = LoaderPosition(loader, self._found.get("position") if self._found else None)
         return self._position.batches()

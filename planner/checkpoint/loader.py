@@ -15,7 +15,8 @@ class LoaderPosition:
 
     To go on, the epoch is begun again from that state and its used batches are passed over. Exact for
     loaders whose order follows from torch's generator or from ``generator=``, with worker processes too,
-    unless those persist over epochs and draw random numbers of their own.
+    unless those persist over epochs and draw random numbers of their own. A loader that keeps its own place
+    (``state_dict``, as torchdata's StatefulDataLoader) is given it back instead, and fetches nothing again.
     """
 
     def __init__(self, loader: Any, saved: dict[str, Any] | None) -> None:
@@ -23,13 +24,16 @@ class LoaderPosition:
         self._epoch = saved["epoch"] if saved else 0
         self._used = saved["used"] if saved else 0
         self._begun_with: dict[str, Any] | None = saved["begun_with"] if saved else None
+        self._own: Any = saved.get("own") if saved else None  # the loader's own state
+        self._is_stateful = hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
         self._is_resuming = saved is not None
 
     def state(self) -> dict[str, Any] | None:
         """What to save; None before the first batch."""
         if self._begun_with is None:
             return None
-        return {"epoch": self._epoch, "used": self._used, "begun_with": self._begun_with}
+        state = {"epoch": self._epoch, "used": self._used, "begun_with": self._begun_with}
+        return {**state, "own": self._loader.state_dict()} if self._is_stateful else state
 
     def batches(self) -> Iterator[Any]:
         """Without end, unless an epoch has no batch at all."""
@@ -56,6 +60,12 @@ class LoaderPosition:
         restore_random_state(self._begun_with["random"])
         for generator, state in zip(self._generators(), self._begun_with["generators"], strict=True):
             generator.set_state(state)
+        if self._own is not None and self._is_stateful:
+            self._loader.load_state_dict(self._own)
+            batches = iter(self._loader)
+            restore_random_state(now)
+            yield from batches
+            return
         batches = iter(self._loader)
         passed = sum(1 for _ in islice(batches, self._used))
         if passed < self._used:

@@ -284,6 +284,47 @@ def test_batches_go_on_at_the_saved_place(tmp_path: Path, said: list[str], make:
     assert seen(tmp_path / "pieces", stop_at, 11) == seen(tmp_path / "whole", 11)
 
 
+class StatefulLoader:
+    """Ten batches an epoch in an order of chance; keeps its own place, as torchdata's StatefulDataLoader."""
+
+    def __init__(self) -> None:
+        self.order: list[int] = []
+        self.place = 0
+        self.fetched = 0
+
+    def __iter__(self) -> Iterator[int]:
+        if self.place in {0, 10}:
+            self.order, self.place = torch.randperm(10).tolist(), 0
+        while self.place < 10:
+            self.place += 1
+            self.fetched += 1
+            yield self.order[self.place - 1]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"order": list(self.order), "place": self.place}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.order, self.place = state["order"], state["place"]
+
+
+@pytest.mark.parametrize("stop_at", [1, 7, 10, 13])
+def test_a_loader_with_a_state_of_its_own_fetches_no_batch_again(
+    tmp_path: Path, said: list[str], stop_at: int
+) -> None:
+    def seen(directory: Path, *totals: int) -> list[tuple[int, float]]:
+        found: list[tuple[int, float]] = []
+        torch.manual_seed(0)
+        for total in totals:
+            loader, before = StatefulLoader(), len(found)
+            with Checkpointer(directory, interval_s=1e9, say=said.append) as checkpoint:
+                batches = checkpoint.batches(loader)
+                found.extend((next(batches), torch.rand(()).item()) for _ in checkpoint.steps(total))
+            assert loader.fetched == len(found) - before
+        return found
+
+    assert seen(tmp_path / "pieces", stop_at, 25) == seen(tmp_path / "whole", 25)
+
+
 def test_another_loader_is_noticed(tmp_path: Path, said: list[str]) -> None:
     for size in (8, 2):
         with Checkpointer(tmp_path, interval_s=1e9, say=said.append) as checkpoint:
