@@ -72,7 +72,7 @@ def sweep(
 
 
 @app.command(cls=PlainCommand)
-@grouped("wait_s")
+@grouped("wait_s", "start_limit_s")
 def job(own: JobFlags, cluster: ClusterFlags, output: OutputFlags) -> None:
     """Follow a submitted sweep again and bring its study and report home."""
     from planner.commands.submit import come_back

@@ -10,6 +10,7 @@ from planner.flags import (
     COUNT,
     FILE,
     FRACTION,
+    LIMIT,
     SOME_MINUTES,
     SWITCH,
     TEXT,
@@ -19,6 +20,7 @@ from planner.flags import (
     argument,
     flag,
 )
+from trials.api import START_LIMIT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,12 @@ class ClusterFlags:
     wait_s: float = flag(
         "--wait", WAIT, "How long to wait for busy GPUs before giving up: 10m, 0s.", default=600.0
     )
+    start_limit_s: float = flag(
+        "--start-limit",
+        LIMIT,
+        "How long workers may take to start once GPUs are free, the first quarter of it to be placed: 4m.",
+        default=START_LIMIT_S,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +63,12 @@ class SweepFlags(ClusterFlags):
     """What only a sweep takes."""
 
     model: Path = argument("model", FILE, "Your model file.")
+    gpu_count: int | None = flag(
+        "--gpu-count",
+        COUNT,
+        "GPUs that this sweep may hold at a time, over all nodes and types.",
+        shown="all of the cluster",
+    )
     max_trials: int = flag("--max-trials", COUNT, "Trials in this sweep at most.", default=40)
     max_s: float = flag("--max-minutes", SOME_MINUTES, "Minutes of this sweep at most.", default=3600.0)
     sweep_budget_usd: float | None = flag(

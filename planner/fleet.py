@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from catalogs.gpus import Gpu, cpu_class, match_device
 from planner.errors import PlannerError
@@ -54,6 +54,42 @@ def fleet_of(nodes: Sequence[Node], gpus: Mapping[str, Gpu], machine: str) -> Fl
     # one host: CPU workers on several hosts would time the network between them and not the machine
     largest = max(hosts, key=lambda node: node.cpu_count)
     return Fleet(groups=(_group(cpu_class(machine, gpus).name, [largest], is_cpu=True),), notes=())
+
+
+def limited(fleet: Fleet, gpu_count: int, free: Mapping[str, int], only: Collection[str] = ()) -> Fleet:
+    """The fleet with at most ``gpu_count`` GPUs in all, dealt to its types in turn, the larger ones first.
+
+    Args:
+        fleet: as found; CPU machines are no GPUs and stay.
+        gpu_count: of all nodes together.
+        free: GPUs that nobody else holds, by node id; nodes with the most of them are used first.
+        only: catalog names of the types that are wanted; empty, or none of them there: all.
+    """
+    types = [group for group in fleet.groups if not group.is_cpu]
+    wanted = [group for group in types if group.gpu in only] or types
+    if sum(group.worker_count_max for group in wanted) <= gpu_count:
+        return fleet
+    shares = dict.fromkeys((group.gpu for group in wanted), 0)
+    in_turn = sorted(wanted, key=lambda group: -group.worker_count_max)
+    while sum(shares.values()) < gpu_count:
+        for group in in_turn:
+            if shares[group.gpu] < group.worker_count_max and sum(shares.values()) < gpu_count:
+                shares[group.gpu] += 1
+    groups = [_with_share(group, shares[group.gpu], free) for group in wanted if shares[group.gpu]]
+    notes = [
+        f"of {group.worker_count_max} x {group.gpu}, {shares[group.gpu] or 'none'} may be used (--gpu-count "
+        f"{gpu_count})"
+        for group in wanted
+    ]
+    return Fleet(groups=tuple(groups), notes=(*fleet.notes, *notes))
+
+
+def _with_share(group: DeviceGroup, count: int, free: Mapping[str, int]) -> DeviceGroup:
+    nodes: list[Node] = []
+    for node in sorted(group.nodes, key=lambda node: (-free.get(node.node_id, 0), -node.gpu_count)):
+        if share := min(node.gpu_count, count - sum(used.gpu_count for used in nodes)):
+            nodes.append(replace(node, gpu_count=share))
+    return replace(group, nodes=tuple(nodes))
 
 
 def _group(gpu: str, nodes: list[Node], *, is_cpu: bool) -> DeviceGroup:

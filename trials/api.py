@@ -35,10 +35,11 @@ from trials.trial import (
 )
 from trials.whole_file import TEMPORARY_SUFFIX, write_whole
 from trials.workers.extras_due import shows_noise
+from trials.workers.limits import SCHEDULE_FRACTION, START_LIMIT_S
 
 if TYPE_CHECKING:
     from trials.cluster.attach import Cluster, attach
-    from trials.cluster.discovery import alive_nodes, discover
+    from trials.cluster.discovery import alive_nodes, discover, free_counts
     from trials.cluster.submit import Job, follow, job_of, submit
     from trials.measuring.state_file import (
         copied,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 LAZY = {
     "trials.cluster.attach": ("Cluster", "attach"),
-    "trials.cluster.discovery": ("alive_nodes", "discover"),
+    "trials.cluster.discovery": ("alive_nodes", "discover", "free_counts"),
     "trials.cluster.submit": ("Job", "follow", "job_of", "submit"),
     "trials.measuring.state_file": (
         "copied",
@@ -65,6 +66,8 @@ LAZY = {
 """Names that are imported when they are first asked for, by the module that has them."""
 
 __all__ = [
+    "SCHEDULE_FRACTION",
+    "START_LIMIT_S",
     "TEMPORARY_SUFFIX",
     "Checking",
     "CheckpointCost",
@@ -107,6 +110,7 @@ __all__ = [
     "copied",
     "discover",
     "follow",
+    "free_counts",
     "half_width",
     "hash_workload",
     "job_of",

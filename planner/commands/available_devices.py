@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.cli_values import SweepFlags
 from planner.commands.prices import Prices
 from planner.cost.hours import device_usd_per_hour
 from planner.errors import PlannerError
-from planner.fleet import fleet_of
+from planner.fleet import fleet_of, limited
 from planner.plans.space import Exclusion, Knobs, configs_for, exclusions, worker_counts
 from planner.target import Target
-from trials.api import DeviceGroup, TrialConfig, WorkloadProfile, discover, version_problems
+from trials.api import DeviceGroup, TrialConfig, WorkloadProfile, discover, free_counts, version_problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +36,27 @@ class AvailableDevices:
 
 
 def find_devices(
-    prices: Prices, profile: WorkloadProfile, target: Target, flags: SweepFlags
+    prices: Prices,
+    profile: WorkloadProfile,
+    target: Target,
+    flags: SweepFlags,
+    ours: Sequence[DeviceGroup] = (),
 ) -> AvailableDevices:
-    """Ask the cluster, whose nodes must run the same versions. Raises PlannerError: nothing can be tried."""
+    """Ask the cluster, whose nodes must run the same versions. Raises PlannerError: nothing can be tried.
+
+    Of a limited number of GPUs those that are free, or on nodes that the sweep uses already, ``ours``, go
+    first.
+    """
     notes: list[str] = []
     nodes = discover(on_problem=notes.append)
     problems = version_problems(nodes)
     if problems is not None:
         raise PlannerError(f"the nodes must run the same Ray, Python minor version and torch:\n{problems}")
     fleet = fleet_of(nodes, prices.gpus, platform.machine())
+    if flags.gpu_count is not None:
+        free = free_counts(nodes, is_cpu=False)
+        free |= {node.node_id: node.gpu_count for group in ours for node in group.nodes}
+        fleet = limited(fleet, flags.gpu_count, free, only=prices.filters.gpus)
     configs, excluded = _configs(fleet.groups, prices, profile, target, flags)
     return AvailableDevices(
         groups=fleet.groups,

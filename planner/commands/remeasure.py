@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterator
 from itertools import accumulate
 
+from planner.cli_values import ClusterFlags
 from planner.commands.prices import Prices
 from planner.errors import PlannerError
 from planner.fleet import fleet_of
@@ -13,6 +14,7 @@ from planner.live import say
 from planner.verify.evidence import Evidence, Look
 from planner.verify.run_plan import RunPlan
 from trials.api import (
+    SCHEDULE_FRACTION,
     Measurement,
     MeasureSettings,
     RunnerSettings,
@@ -26,12 +28,10 @@ from trials.api import (
 MEASURED_STEPS = 24  # nearly twice as many as an alarm needs at least
 
 
-def remeasure(
-    run_plan: RunPlan, workload: Workload, prices: Prices, address: str | None, wait_s: float
-) -> Evidence:
-    """What a trial of the plan's configuration says, on the cluster at ``address`` or an embedded one."""
+def remeasure(run_plan: RunPlan, workload: Workload, prices: Prices, flags: ClusterFlags) -> Evidence:
+    """What a trial of the plan's configuration says, on the cluster of ``flags`` or an embedded one."""
     config = run_plan.config
-    with attach(address, workload) as cluster:
+    with attach(flags.address, workload) as cluster:
         for note in cluster.notes:
             say(note)
         nodes = discover(on_problem=say)
@@ -42,7 +42,9 @@ def remeasure(
         settings = RunnerSettings(
             worker_counts={config.gpu: config.gpu_count},
             measure_settings=MeasureSettings(timed_min=MEASURED_STEPS),
-            wait_s=wait_s,
+            start_limit_s=flags.start_limit_s,
+            schedule_limit_s=flags.start_limit_s * SCHEDULE_FRACTION,
+            wait_s=flags.wait_s,
             on_wait=say,
         )
         with open_runner(workload, fleet.groups, settings) as run_trial:

@@ -27,7 +27,16 @@ from planner.study.storage import default_storage_url, open_storage
 from planner.study.store import Study, open_study
 from planner.sweep import SWEEP_BUDGET_FRACTION, Limits, RunTrial, Stop, Sweep
 from planner.target import Target, TargetFlags, resolve_target
-from trials.api import Checking, Extras, RunnerSettings, TrialsError, WorkloadProfile, attach, open_runner
+from trials.api import (
+    SCHEDULE_FRACTION,
+    Checking,
+    Extras,
+    RunnerSettings,
+    TrialsError,
+    WorkloadProfile,
+    attach,
+    open_runner,
+)
 
 _GRACE_S = 10.0  # for trials in flight, once a supervisor or a closing terminal asks
 
@@ -55,7 +64,7 @@ def run(
         notes = (*notes_on_sources(study), *cluster.notes, *here.notes)
         for note in notes:
             say(note)
-        settings = _runner_settings(here, flags.wait_s, extras)
+        settings = runner_settings(here, flags, extras)
         watch = Watch(limits)
         with open_runner(workload, here.groups, settings) as runner:
             if not study.trials():  # a sweep that goes on may have nothing left to try
@@ -67,7 +76,7 @@ def run(
             study.remember(profile=profile, target=wanted, notes=notes, exclusions=here.exclusions)
             search = _search(study, here, prices, profile, wanted, extras)
             cluster_watcher = ClusterWatcher(
-                find=lambda: find_devices(prices, profile, wanted, flags),
+                find=lambda: find_devices(prices, profile, wanted, flags, ours=here.groups),
                 search=search,
                 runner=runner,
             )
@@ -104,12 +113,14 @@ def _run(sweep: Sweep, run_trial: RunTrial) -> Exit | None:
     return None
 
 
-def _runner_settings(here: AvailableDevices, wait_s: float, extras: Extras) -> RunnerSettings:
+def runner_settings(here: AvailableDevices, flags: SweepFlags, extras: Extras) -> RunnerSettings:
     """The groups are started with as many workers as any trial will want, so that none has to be replaced."""
     return RunnerSettings(
         worker_counts=here.worker_counts,
         extras=extras,
-        wait_s=wait_s,
+        start_limit_s=flags.start_limit_s,
+        schedule_limit_s=flags.start_limit_s * SCHEDULE_FRACTION,
+        wait_s=flags.wait_s,
         on_wait=say,
     )
 

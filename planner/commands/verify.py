@@ -36,7 +36,7 @@ def run(study_name: str, flags: VerifyFlags, pricing: OfferFlags, output: Output
         from planner.commands.remeasure import remeasure
 
         with at_hand(study) as workload:
-            evidence = remeasure(run_plan, workload, prices, flags.address, flags.wait_s)
+            evidence = remeasure(run_plan, workload, prices, flags)
     else:
         evidence = _logged(run_plan, flags.log or flags.directory / LOG_FILE)
     verdict = evidence.verdict(price)

@@ -4,7 +4,7 @@ import pytest
 
 from catalogs.gpus import load_gpus
 from planner.errors import PlannerError
-from planner.fleet import fleet_of
+from planner.fleet import Fleet, fleet_of, limited
 from tests.builders import GIB
 from trials.devices import Node, Versions
 
@@ -67,3 +67,35 @@ def test_without_gpus_the_largest_cpu_host_is_used() -> None:
 def test_a_cluster_without_anything_is_an_error() -> None:
     with pytest.raises(PlannerError, match="ray status"):
         fleet_of([], GPUS, "x86_64")
+
+
+def shares(fleet: Fleet) -> dict[str, list[tuple[str, int]]]:
+    return {group.gpu: [(one.node_id, one.gpu_count) for one in group.nodes] for group in fleet.groups}
+
+
+A100, L4 = "NVIDIA A100-SXM4-80GB", "NVIDIA L4"
+
+
+def test_a_limited_number_of_gpus_is_taken_where_they_are_free() -> None:
+    fleet = fleet_of([node(L4, 22.5, 4, node_id=name) for name in "abc"], GPUS, "x86_64")
+    found = limited(fleet, 6, {"a": 1, "b": 4, "c": 2})
+    assert shares(found) == {"L4-24GB": [("b", 4), ("c", 2)]}
+    assert found.groups[0].worker_count_max == 6
+    assert found.notes == ("of 12 x L4-24GB, 6 may be used (--gpu-count 6)",)
+
+
+def test_a_limited_number_of_gpus_is_dealt_to_the_types_that_are_wanted() -> None:
+    fleet = fleet_of([node(A100, 79.3, 8), node(L4, 22.5, 2)], GPUS, "x86_64")
+    assert shares(limited(fleet, 5, {})) == {
+        "A100-SXM4-80GB": [(f"{A100}-8", 3)],
+        "L4-24GB": [(f"{L4}-2", 2)],
+    }
+    assert list(shares(limited(fleet, 1, {}))) == ["A100-SXM4-80GB"]
+    assert "of 2 x L4-24GB, none may be used (--gpu-count 1)" in limited(fleet, 1, {}).notes
+    assert shares(limited(fleet, 5, {}, only={"A100-SXM4-80GB"})) == {"A100-SXM4-80GB": [(f"{A100}-8", 5)]}
+    assert limited(fleet, 10, {}) is fleet
+
+
+def test_cpu_machines_are_no_gpus() -> None:
+    fleet = fleet_of([node("Some CPU", 8, 0, cpu_count=2)], GPUS, "x86_64")
+    assert limited(fleet, 1, {}) is fleet

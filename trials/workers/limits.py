@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from trials.trial import Measurement, TrialConfig
 
 FIRST_LIMIT_S = 600.0
+START_LIMIT_S = 240.0  # for workers to start or to come back
+SCHEDULE_FRACTION = 0.25  # of it, for the devices to be given
 LEAST_LIMIT_S = 60.0
 CONFIRMING_STEPS = 100  # more whole steps than a confirmation ever takes
 FACTOR = 4.0  # over what is expected: a batch size or a precision may be slow in ways that none seen was

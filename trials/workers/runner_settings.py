@@ -9,7 +9,7 @@ from trials.cluster.discovery import ignore
 from trials.extras import Extras
 from trials.trial import Measurement, TrialConfig
 from trials.workers.group_plan import IdentifyFunction, MeasureFunction, MergeFunction
-from trials.workers.limits import limit_s
+from trials.workers.limits import SCHEDULE_FRACTION, START_LIMIT_S, limit_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class RunnerSettings:
         default_factory=dict
     )  # by catalog GPU: the most a trial will want
     limit_s: Callable[[TrialConfig, Sequence[Measurement]], float] = limit_s
-    start_limit_s: float = 240.0  # for workers to start or to come back
-    schedule_limit_s: float = 60.0  # of it, for the devices to be given
+    start_limit_s: float = START_LIMIT_S  # for workers to start or to come back
+    schedule_limit_s: float = START_LIMIT_S * SCHEDULE_FRACTION  # of it, for the devices to be given
     wait_s: float = 0.0  # for devices that others use
     on_wait: Callable[[str], None] = ignore

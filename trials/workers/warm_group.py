@@ -214,7 +214,10 @@ class WarmGroup:
     def _plan_on(self, nodes: Sequence[Node], config: TrialConfig, free: Mapping[str, int]) -> GroupPlan:
         """A group on these nodes that takes the trial, and larger ones to come where there is room."""
         group, settings = self._group, self.settings
-        room = min(capacity(node, group) if group.is_cpu else free[node.node_id] for node in nodes)
+        room = min(
+            capacity(node, group) if group.is_cpu else min(capacity(node, group), free[node.node_id])
+            for node in nodes
+        )
         wish = settings.worker_counts.get(config.gpu, 0) // config.node_count
         held = max(config.gpu_count // config.node_count, min(wish, room))
         kinds = {node.accelerator_type for node in nodes}
