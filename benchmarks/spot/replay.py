@@ -25,7 +25,7 @@ from catalogs.offers import Offer, Pricing
 from planner.cost.spot.compare import compare_policies, fallback_interval_s
 from planner.cost.spot.history import replacement_wait_s
 from planner.cost.spot.interval import best_interval_s
-from planner.cost.spot.job import WAIT_S, Restart, Saving, SpotJob
+from planner.cost.spot.job import WAIT_S, Restart, SaveCost, SpotJob
 from planner.cost.spot.policy import Policy
 from planner.cost.spot.segments import means
 from planner.cost.spot.simulation import SimulatedRun, run_on_spot, run_with_fallback
@@ -69,7 +69,7 @@ def job_in(pool: Pool, case: Case) -> SpotJob:
     return SpotJob(
         work_s=case.work_s,
         restart=RESTART,
-        saving=Saving.synchronous(SAVE_S),
+        saving=SaveCost.synchronous(SAVE_S),
         interruptions_per_s=estimate.interruptions_per_s,
         wait_s=wait_s,
     )

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planner.cost.spot.interval import best_interval_s
-from planner.cost.spot.job import Restart, Saving, SpotJob
+from planner.cost.spot.job import Restart, SaveCost, SpotJob
 from planner.cost.spot.segments import means
 from planner.cost.spot.spread import held_spread, quantile_s, wall_spread
 
@@ -51,7 +51,7 @@ def job_of(
             compile_s=0.1 * restart_s,
             start_up_s=0.05 * restart_s,
         ),
-        saving=Saving(stall_s=save_s, durable_s=save_s if durable_s is None else durable_s),
+        saving=SaveCost(stall_s=save_s, durable_s=save_s if durable_s is None else durable_s),
         interruptions_per_s=rate_per_hour / HOUR_S,
         wait_s=wait_s,
         notice_saved_fraction=notice,

@@ -13,7 +13,7 @@ from planner.cost.bill.energy import Energy
 from planner.cost.bill.price_run import Pricer, Terms
 from planner.cost.bill.priced import PricedRun, SpotRun
 from planner.cost.hours import Breakdown, hourly_usd, with_waiting
-from planner.cost.spot.job import Saving
+from planner.cost.spot.job import SaveCost
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.filters import Filters
 from planner.plans.candidates import Measured, Miss, NoConfig
@@ -54,7 +54,7 @@ class Plan:
     total_usd: Estimate
     bill: AllInBill  # adds up to total_usd
     checkpoint_interval_s: float
-    saving: Saving
+    saving: SaveCost
     spot: SpotRun | None  # None on demand
     energy: Energy | None  # None where no power was measured
     peak_memory_bytes: Estimate  # of one worker; its high end was held against memory_bytes

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from planner.cost.spot.job import Saving
+from planner.cost.spot.job import SaveCost
 from trials.api import Measurement, TrialConfig, WorkloadProfile
 
 CHECKPOINT_BYTES_PER_S = 0.5 * 1024**3
@@ -29,7 +29,7 @@ class StartTimes:
 class CheckpointTimes:
     """A full checkpoint: the ways to save it, what loading takes, its size, and where that comes from."""
 
-    savings: tuple[Saving, ...]
+    savings: tuple[SaveCost, ...]
     load_s: float
     size_bytes: int
     source: str
@@ -67,8 +67,8 @@ def checkpoint_times(
     if cost is not None and bytes_per_s is None:
         return CheckpointTimes(
             savings=(
-                Saving.synchronous(cost.save_s),
-                Saving(stall_s=cost.async_stall_s, durable_s=max(cost.async_stall_s, cost.async_durable_s)),
+                SaveCost.synchronous(cost.save_s),
+                SaveCost(stall_s=cost.async_stall_s, durable_s=max(cost.async_stall_s, cost.async_durable_s)),
             ),
             load_s=cost.load_s,
             size_bytes=size_bytes,
@@ -77,7 +77,7 @@ def checkpoint_times(
     speed = bytes_per_s or CHECKPOINT_BYTES_PER_S
     whose = "which is assumed" if bytes_per_s is None else "stated by you"
     return CheckpointTimes(
-        savings=(Saving.synchronous(size_bytes / speed),),
+        savings=(SaveCost.synchronous(size_bytes / speed),),
         load_s=size_bytes / speed,
         size_bytes=size_bytes,
         source=f"size of the state at {speed / 1024**3:g} GiB/s, {whose}",

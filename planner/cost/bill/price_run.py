@@ -18,7 +18,7 @@ from planner.cost.bill.energy import Energy, run_energy
 from planner.cost.bill.overheads import CheckpointTimes, checkpoint_times, power_w, start_of
 from planner.cost.bill.priced import PricedRun, SpotRun
 from planner.cost.hours import training_s
-from planner.cost.spot.job import Restart, Saving, SpotJob, gang_rate_per_s
+from planner.cost.spot.job import Restart, SaveCost, SpotJob, gang_rate_per_s
 from planner.cost.spot.outcome import SpotTimes, best_saving, mean_times, spot_outcome, spot_times
 from planner.estimate.values import Estimate
 from planner.target import Target
@@ -65,7 +65,7 @@ class Pricer:
         self._checkpoints: dict[TrialConfig, CheckpointTimes] = {}
         self._parameters: dict[TrialConfig, CostAssumptions] = {}
         self._powers_w: dict[TrialConfig, float | None] = {}
-        self._savings: dict[SpotJob, Saving] = {}
+        self._savings: dict[SpotJob, SaveCost] = {}
         self._times: dict[tuple[SpotJob, Estimate], SpotTimes | None] = {}
 
     def price(
@@ -180,7 +180,7 @@ class Pricer:
             )
         return self._checkpoints[config]
 
-    def _saving(self, job: SpotJob, checkpoint: CheckpointTimes) -> Saving:
+    def _saving(self, job: SpotJob, checkpoint: CheckpointTimes) -> SaveCost:
         if len(checkpoint.savings) == 1:
             return checkpoint.savings[0]
         if job not in self._savings:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from planner.cost.bill.allin import AllInBill
 from planner.cost.bill.energy import Energy
-from planner.cost.spot.job import Saving, SpotJob
+from planner.cost.spot.job import SaveCost, SpotJob
 from planner.estimate.values import Estimate
 
 
@@ -42,6 +42,6 @@ class PricedRun:
     held_s: Estimate  # that the instances are held, and billed for
     duration_s: Estimate  # from the first request to the end, waits for capacity included
     checkpoint_interval_s: float
-    saving: Saving
+    saving: SaveCost
     spot: SpotRun | None  # None on demand
     energy: Energy | None  # None where no power was measured

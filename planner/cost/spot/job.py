@@ -56,7 +56,7 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saving:
+class SaveCost:
     """What one checkpoint costs: training stands still for ``stall_s``; it survives after ``durable_s``.
 
     Both are the same for a synchronous save.
@@ -66,7 +66,7 @@ class Saving:
     durable_s: float
 
     @classmethod
-    def synchronous(cls, save_s: float) -> Saving:
+    def synchronous(cls, save_s: float) -> SaveCost:
         """Training waits until the checkpoint is on disk."""
         return cls(stall_s=save_s, durable_s=save_s)
 
@@ -81,7 +81,7 @@ class SpotJob:
 
     work_s: float  # of useful steps, without checkpoints, start or interruption
     restart: Restart
-    saving: Saving
+    saving: SaveCost
     interruptions_per_s: float  # of all instances together, while they are held
     wait_s: float = 0.0  # mean time until capacity is found again; not billed
     notice_saved_fraction: float = 0.0

@@ -10,7 +10,7 @@ from catalogs.offers import Offer
 from planner.cost.hours import SECONDS_PER_HOUR, hourly_usd
 from planner.cost.spot.break_even import break_even_discount, makes_headway
 from planner.cost.spot.interval import best_interval_s
-from planner.cost.spot.job import WAIT_FACTOR, Saving, SpotJob
+from planner.cost.spot.job import WAIT_FACTOR, SaveCost, SpotJob
 from planner.cost.spot.segments import SMALL_EXPONENT, Means, means
 from planner.cost.spot.spread import BIN_COUNT, Spread, quantile_s, spread_of
 from planner.estimate.values import Basis, Estimate
@@ -141,10 +141,10 @@ def spot_outcome(
     )
 
 
-def best_saving(job: SpotJob, options: Sequence[Saving]) -> Saving:
+def best_saving(job: SpotJob, options: Sequence[SaveCost]) -> SaveCost:
     """Of several ways to save, the one with which ``job`` is held the shortest; each at its best interval."""
 
-    def held_s(saving: Saving) -> float:
+    def held_s(saving: SaveCost) -> float:
         one = replace(job, saving=saving)
         interval_s = best_interval_s(one)
         return means(one, interval_s).held_s if makes_headway(one, interval_s) else math.inf

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from planner.cost.spot.interval import best_interval_s, daly_interval_s, young_interval_s
-from planner.cost.spot.job import Restart, Saving, SpotJob
+from planner.cost.spot.job import Restart, SaveCost, SpotJob
 from planner.cost.spot.segments import means
 
 
@@ -16,7 +16,7 @@ def job(**changes: float) -> SpotJob:
     return SpotJob(
         work_s=values["work_s"],
         restart=Restart(provisioning_s=240.0, load_s=60.0),
-        saving=Saving.synchronous(values["save_s"]),
+        saving=SaveCost.synchronous(values["save_s"]),
         interruptions_per_s=values["rate_per_hour"] / 3600,
         notice_saved_fraction=values.get("notice", 0.0),
     )

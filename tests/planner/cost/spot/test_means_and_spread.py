@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.spot.simulate import simulate
 from planner.cost.spot.interval import best_interval_s
-from planner.cost.spot.job import Restart, Saving, SpotJob, gang_rate_per_s
+from planner.cost.spot.job import Restart, SaveCost, SpotJob, gang_rate_per_s
 from planner.cost.spot.segments import means
 from planner.cost.spot.spread import Spread, held_spread, quantile_s, wall_spread
 from planner.errors import PlannerError
@@ -30,7 +30,7 @@ def test_dalys_cost_function_for_one_segment() -> None:
     one = SpotJob(
         work_s=3600.0,
         restart=Restart(provisioning_s=600.0),
-        saving=Saving.synchronous(100.0),
+        saving=SaveCost.synchronous(100.0),
         interruptions_per_s=1 / 5000,
     )
     expected = 5000 * math.exp(600 / 5000) * (math.exp(3700 / 5000) - 1) + 5000 * (math.exp(600 / 5000) - 1)
@@ -74,7 +74,7 @@ def test_a_simulation_agrees_within_three_percent(rate: float, notice: float, la
     one = replace(
         job(rate_per_hour=rate, notice=notice, work_s=6 * 3600.0),
         wait_s=600.0,
-        saving=Saving(stall_s=20.0, durable_s=20.0 + late_s),
+        saving=SaveCost(stall_s=20.0, durable_s=20.0 + late_s),
     )
     interval_s = best_interval_s(one)
     runs = [simulate(one, interval_s, random.Random(number)) for number in range(1000)]

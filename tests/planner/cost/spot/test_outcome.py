@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catalogs.offers import Offer, Pricing
 from planner.cost.spot.break_even import break_even_rate_per_s, on_demand_held_s
 from planner.cost.spot.interval import best_interval_s
-from planner.cost.spot.job import Saving, SpotJob
+from planner.cost.spot.job import SaveCost, SpotJob
 from planner.cost.spot.outcome import (
     SpotOutcome,
     best_saving,
@@ -129,9 +129,9 @@ def test_a_run_that_makes_no_headway_has_no_outcome() -> None:
 
 def test_saving_aside_pays_unless_it_is_durable_late() -> None:
     one = job(rate_per_hour=2.0)
-    waiting = Saving.synchronous(60.0)
-    soon = Saving(stall_s=2.0, durable_s=70.0)
-    late = Saving(stall_s=50.0, durable_s=3000.0)
+    waiting = SaveCost.synchronous(60.0)
+    soon = SaveCost(stall_s=2.0, durable_s=70.0)
+    late = SaveCost(stall_s=50.0, durable_s=3000.0)
     assert best_saving(one, [waiting, soon]) == soon
     assert best_saving(one, [waiting, late]) == waiting
 
