@@ -142,7 +142,10 @@ def _bound_memory(available_bytes: int | None) -> None:
 
 
 def take_first_step(loaded: LoadedWorkload) -> WorkloadProfile:
-    """Fetch, forward, backward and optimizer at batch size 2; what was found, without a trace."""
+    """Fetch, forward, backward and optimizer at batch size 2; what was found, without a trace.
+
+    Raises TrialsError, which says what the file does wrong.
+    """
     torch.manual_seed(0)
     path = loaded.workload.path
     batch, sample_shape = _checked_batch(loaded)

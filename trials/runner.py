@@ -67,7 +67,10 @@ class Runner:
         self._early.start()
 
     def __call__(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Outcome:
-        """Run one trial."""
+        """The outcome of one trial, as soon as idle nodes have run it; what fails inside is a Failure.
+
+        Raises TrialsError for a type of device that the cluster does not have.
+        """
         pool = self._types.get(config.gpu)
         if pool is None:
             known = ", ".join(sorted(self._types)) or "no known device"

@@ -60,7 +60,10 @@ def call_model(model: nn.Module, batch: Any) -> Any:
 
 
 def as_scalar(output: Any) -> Tensor:
-    """The loss in what the model or ``loss`` gave: a scalar, ``.loss``, ``["loss"]`` or a tuple's first."""
+    """The loss in what the model or ``loss`` gave: a scalar, ``.loss``, ``["loss"]`` or a tuple's first.
+
+    Raises TrialsError for anything but a scalar tensor.
+    """
     found = output
     if isinstance(output, Mapping) and "loss" in output:
         found = output["loss"]

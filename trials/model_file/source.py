@@ -21,7 +21,10 @@ CONTRACT = (
 
 
 def hash_workload(path: str | Path) -> Workload:
-    """The workload of the model file at ``path``, checked for syntax and names without running it."""
+    """The workload of the model file at ``path``, checked for syntax and names without running it.
+
+    Raises TrialsError for a file that is not there or does not parse, and for a missing name.
+    """
     file = Path(path).expanduser().resolve()
     tree = _parse(file, _read(file))
     _check_names(file, tree)

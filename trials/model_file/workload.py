@@ -22,7 +22,10 @@ __all__ = ["LoadedWorkload", "Step", "hash_workload", "load"]
 
 
 def load(workload: Workload) -> LoadedWorkload:
-    """Execute the workload's file in this process; errors name the file, the function and the fix."""
+    """The workload's file, executed in this process.
+
+    Raises TrialsError, which names the file, the function and the fix; also where the file has changed.
+    """
     here = hash_workload(workload.path)
     if here.sha256 != workload.sha256:
         raise TrialsError(

@@ -24,7 +24,10 @@ from trials.trial import Workload
 
 
 def adapt_plain(module: ModuleType, workload: Workload) -> LoadedWorkload:
-    """Understand a file with ``model()`` and ``batch(size)`` or ``dataset()``."""
+    """The workload of a file with ``model()`` and ``batch(size)`` or ``dataset()``.
+
+    Raises TrialsError where one is missing or is no function.
+    """
     path = workload.path
     model = required_function(module, path, "model", "that returns the module to train")
     source = read_source(module, path)
@@ -89,7 +92,7 @@ def trainable(step: nn.Module) -> list[nn.Parameter]:
 
 
 def function_or_none(module: ModuleType, path: str, name: str) -> Callable[..., Any] | None:
-    """The file's function ``name``; None where there is none."""
+    """The file's function ``name``; None where there is none. Raises TrialsError for what is no function."""
     found = getattr(module, name, None)
     if found is None:
         return None
@@ -100,7 +103,7 @@ def function_or_none(module: ModuleType, path: str, name: str) -> Callable[..., 
 
 
 def required_function(module: ModuleType, path: str, name: str, purpose: str) -> Callable[..., Any]:
-    """The file's function ``name``, or an error that says what to define."""
+    """The file's function ``name``. Raises TrialsError, which says what to define, where there is none."""
     found = function_or_none(module, path, name)
     if found is None:
         raise TrialsError(f"{path}: no {name}(): define a function {name}() {purpose}")
