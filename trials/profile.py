@@ -69,6 +69,8 @@ class Trace:
     buffer_bytes: int = 0
     batch_bytes: int = 0
     peak_accumulating_bytes: int = 0  # the same when gradients are kept between micro batches (and in DDP)
+    passes_bytes: int = 0  # of it in forward and backward, gradients kept; 0 where only the whole is known
+    update_bytes: int = 0  # of it in the optimizer's update
     mode: TraceMode = TraceMode.TRAINING
     is_fake: bool = True  # False: recorded on a real CPU step, of a model that fake tensors cannot run
 

@@ -198,6 +198,8 @@ def _trace(step: TracedStep, *, micro_batch_size: int, is_checkpointed: bool, is
         buffer_bytes=storage_bytes(module.buffers()),
         batch_bytes=storage_bytes(tensors_in(step.built.batch)),
         peak_accumulating_bytes=max(later_peak_bytes + optimizer_bytes, update_peak_bytes),
+        passes_bytes=later_peak_bytes + optimizer_bytes,
+        update_bytes=update_peak_bytes,
         mode=step.mode,
         is_fake=is_fake,
     )

@@ -26,7 +26,7 @@ from planner.estimate.memory.breakdown import (
 from planner.estimate.scaling.collectives import Transport, fabric_of
 from planner.estimate.setting import Setting, setting_of, technique_of
 from planner.estimate.values import Basis, Estimate, Hardware
-from planner.modes import PARALLELISMS
+from planner.modes import PARALLELISMS, PRECISIONS
 from planner.modes.terms import StateBytes
 from trials.api import Failure, FailureKind, Measurement, Trace, TrialConfig, WorkloadProfile
 
@@ -135,22 +135,13 @@ class PeakMemory:
         return Estimate(low=low / factor, expected=expected, high=high * factor, basis=Basis.PREDICTED)
 
     def _traced(self, config: TrialConfig, hardware: Hardware, widen: float) -> Estimate | None:
-        alike = [one for one in self.traces if one.is_checkpointed == config.is_checkpointed]
-        if not alike or self.state is None:
-            return None
-        precision = min(alike, key=lambda one: one.precision != config.precision).precision
         keeps_gradients = config.accumulation > 1 or PARALLELISMS[config.parallelism].keeps_gradients
-        points = [
-            (one.micro_batch_size, one.peak_accumulating_bytes if keeps_gradients else one.peak_bytes)
-            for one in alike
-            if one.precision == precision
-        ]
+        line = self._trace_line(config, keeps_gradients=keeps_gradients)
+        if line is None or self.state is None:
+            return None
+        peak_bytes = line.expected_bytes(config.micro_batch_size, 2 if keeps_gradients else 1)
         state = self.state.parameters + self.state.gradients + self.state.optimizer
-        line = fit_memory_line(points)
-        if line is not None:
-            activations = max(0.0, line.expected_bytes(config.micro_batch_size) - state)
-        else:
-            activations = max(0.0, points[0][1] - state) * config.micro_batch_size / points[0][0]
+        activations = max(0.0, peak_bytes - state)
         parts = data_parallel_memory(
             self.state,
             activations,
@@ -162,6 +153,38 @@ class PeakMemory:
             transport=_transport(hardware),
         )
         return _within(parts.total_bytes - parts.context, widen * UPPER_FRACTION, Basis.PREDICTED)
+
+    def _trace_line(self, config: TrialConfig, *, keeps_gradients: bool) -> MemoryLine | None:
+        """Of the passes with gradients kept, over the update; of the nearest precision that was traced.
+
+        The passes are the fullest when backward begins, so that their peak is linear. Small batches of large
+        models peak in the update, which tells nothing of activations.
+        """
+        alike = [one for one in self.traces if one.is_checkpointed == config.is_checkpointed]
+        if not alike:
+            return None
+        half = PRECISIONS[config.precision].is_half
+        precision = min(
+            (one.precision for one in alike),
+            key=lambda name: (name != config.precision, PRECISIONS[name].is_half != half),
+        )
+        alike = [one for one in alike if one.precision == precision]
+        update_bytes = max(one.update_bytes for one in alike)
+        gradient_bytes = float(alike[0].gradient_bytes) if update_bytes else 0.0
+        points = [
+            (
+                one.micro_batch_size,
+                one.passes_bytes or (one.peak_accumulating_bytes if keeps_gradients else one.peak_bytes),
+            )
+            for one in alike
+        ]
+        line = fit_memory_line(points)
+        if line is None:  # one size: what is no state grows with it
+            ((size, peak_bytes), *_) = points
+            state_bytes = alike[0].parameter_bytes + alike[0].gradient_bytes + alike[0].optimizer_bytes
+            slope = max(0.0, peak_bytes - state_bytes) / size
+            line = MemoryLine(base_bytes=state_bytes, per_sample_bytes=slope, sizes=(size,))
+        return replace(line, floor_bytes=update_bytes, gradient_bytes=gradient_bytes)
 
     def _state_on(self, on: Setting | TrialConfig, hardware: Hardware) -> float:
         """Bytes of state and copies of a rank, without activations; 0 where the state is unknown."""

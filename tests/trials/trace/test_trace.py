@@ -95,6 +95,7 @@ def test_the_peak_holds_the_state_and_keeping_gradients_adds_to_it(training):
     state = training.parameter_bytes + training.optimizer_bytes
     assert training.peak_bytes > state + training.gradient_bytes
     assert training.peak_bytes < training.peak_accumulating_bytes
+    assert training.peak_accumulating_bytes == max(training.passes_bytes, training.update_bytes)
     assert training.peak_accumulating_bytes <= training.peak_bytes + training.gradient_bytes
 
 

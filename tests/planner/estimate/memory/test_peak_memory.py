@@ -189,3 +189,51 @@ def test_out_of_memory_without_compilation_says_nothing_of_the_compiled_step() -
     assert eager is not None
     assert compiled is not None
     assert eager.expected >= GPUS[L4.gpu].memory_bytes > compiled.expected
+
+
+def traced(size: int, precision: str = Precision.FP32, per_sample: int = 20 * MIB):  # type: ignore[no-untyped-def]
+    """Of 16 MB of state, of which 4 MB are gradients; the update takes a temporary of 4 MB more."""
+    passes, update = 16_000_000 + size * per_sample, 20_000_000 + 100 * MIB
+    return make_trace(
+        micro_batch_size=size,
+        precision=precision,
+        peak_bytes=max(passes - 4_000_000, update),
+        peak_accumulating_bytes=max(passes, update),
+        passes_bytes=passes,
+        update_bytes=update,
+    )
+
+
+def test_small_traced_batches_that_peak_in_the_update_still_tell_the_activations() -> None:
+    profile = make_profile(traces=(traced(2), traced(4)))
+    estimator = fit([], gpus=GPUS, profile=profile)
+
+    small, large, kept = (
+        estimator.peak_memory_bytes(replace(L4, micro_batch_size=size, accumulation=count), on(L4.gpu))
+        for size, count in ((2, 2), (128, 1), (128, 2))
+    )
+
+    assert small is not None
+    assert large is not None
+    assert kept is not None
+    assert small.expected == pytest.approx(1.05 * (20_000_000 + 100 * MIB), rel=0.01)
+    assert kept.expected == pytest.approx(1.05 * (16_000_000 + 128 * 20 * MIB), rel=0.01)
+    assert kept.expected - large.expected == pytest.approx(1.05 * 4_000_000, rel=0.01)
+
+
+def test_fp16_has_the_trace_of_bf16() -> None:
+    half = [traced(size, Precision.BF16, per_sample=10 * MIB) for size in (2, 8)]
+    profile = make_profile(traces=(traced(2), traced(8), *half))
+    estimator = fit([], gpus=GPUS, profile=profile)
+    config = replace(L4, micro_batch_size=64, accumulation=2)
+
+    fp32, tf32, bf16, fp16 = (
+        estimator.peak_memory_bytes(replace(config, precision=one), on(L4.gpu))
+        for one in (Precision.FP32, Precision.TF32, Precision.BF16, Precision.FP16)
+    )
+
+    assert fp32 == tf32
+    assert fp16 == bf16
+    assert fp16 is not None
+    assert fp32 is not None
+    assert fp16.expected < 0.6 * fp32.expected
