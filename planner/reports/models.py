@@ -7,16 +7,22 @@ does not follow internal names.
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 
 from catalogs.offers import Pricing
-from planner.estimate.values import Basis
+from planner.cost.hours import CostTerm
+from planner.estimate.values import Basis, Estimate
 
 SCHEMA_VERSION = 1  # raised when a key changes its meaning or goes; new keys do not raise it
 
 TextOrNone = Annotated[str | None, BeforeValidator(lambda text: text or None)]
+
+
+def of_answer(*path: str) -> Any:
+    """A key that is read from a report's recommendation."""
+    return Field(validation_alias=AliasPath("recommendation", *path))
 
 
 class JsonModel(BaseModel):
@@ -30,15 +36,6 @@ class JsonModel(BaseModel):
         use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
     )
-
-
-class EstimateJson(JsonModel):
-    """Three numbers in the unit of their key, and what they rest on."""
-
-    low: float
-    expected: float
-    high: float
-    basis: Basis
 
 
 class ConfigJson(JsonModel):
@@ -112,19 +109,19 @@ class PlanRowJson(JsonModel):
     price_usd_per_hour: float
     configuration: ConfigJson = Field(validation_alias="config")
     basis: Basis
-    step_time_s: EstimateJson
-    throughput_samples_per_s: EstimateJson = Field(validation_alias="throughput_per_s")
-    duration_s: EstimateJson
-    held_s: EstimateJson
+    step_time_s: Estimate
+    throughput_samples_per_s: Estimate = Field(validation_alias="throughput_per_s")
+    duration_s: Estimate
+    held_s: Estimate
     checkpoint_interval_s: float
     checkpoint_stall_s: float = Field(validation_alias=AliasPath("saving", "stall_s"))
     spot: SpotJson | None
-    energy_j: EstimateJson | None = Field(default=None, validation_alias=AliasPath("energy", "energy_j"))
-    co2_kg: EstimateJson | None = Field(default=None, validation_alias=AliasPath("energy", "co2_kg"))
-    cost_usd: EstimateJson
-    cost_with_waiting_usd: EstimateJson = Field(validation_alias="weighed_usd")
-    total_with_sweep_usd: EstimateJson = Field(validation_alias="total_usd")
-    peak_memory_bytes: EstimateJson
+    energy_j: Estimate | None = Field(default=None, validation_alias=AliasPath("energy", "energy_j"))
+    co2_kg: Estimate | None = Field(default=None, validation_alias=AliasPath("energy", "co2_kg"))
+    cost_usd: Estimate
+    cost_with_waiting_usd: Estimate = Field(validation_alias="weighed_usd")
+    total_with_sweep_usd: Estimate = Field(validation_alias="total_usd")
+    peak_memory_bytes: Estimate
     memory_bytes: int
     memory_headroom_fraction: float
     is_within_budget: bool
@@ -133,20 +130,10 @@ class PlanRowJson(JsonModel):
     host_fraction: float | None
 
 
-class TermJson(JsonModel):
-    """A term of the bill."""
-
-    name: str
-    low_usd: float
-    expected_usd: float
-    high_usd: float
-    formula: str
-
-
 class PlanJson(PlanRowJson):
     """A plan with its bill and its notes."""
 
-    breakdown: tuple[TermJson, ...] = Field(validation_alias=AliasPath("breakdown", "terms"))
+    breakdown: tuple[CostTerm, ...] = Field(validation_alias=AliasPath("breakdown", "terms"))
     not_counted: tuple[str, ...] = Field(validation_alias=AliasPath("bill", "not_counted"))
     notes: tuple[str, ...]
 

@@ -9,7 +9,7 @@ from planner.cost.bill.priced import PricedRun
 from planner.estimate.values import Estimate
 from planner.reports import formats, labels
 from planner.reports.content import Cell, Column, Row, Section, Table, texts
-from planner.reports.models import SCHEMA_VERSION, ConfigJson, EstimateJson, JsonModel, OfferJson
+from planner.reports.models import SCHEMA_VERSION, ConfigJson, JsonModel, OfferJson
 from trials.api import TrialConfig
 
 COMPILED_NOTE = (
@@ -36,12 +36,12 @@ class RowJson(JsonModel):
     """One configuration; the rows that fit come first, the fastest first."""
 
     config: ConfigJson
-    step_time_s: EstimateJson
-    samples_per_s: EstimateJson
-    peak_memory_bytes: EstimateJson
+    step_time_s: Estimate
+    samples_per_s: Estimate
+    peak_memory_bytes: Estimate
     is_fitting: bool
-    duration_s: EstimateJson
-    cost_usd: EstimateJson | None
+    duration_s: Estimate
+    cost_usd: Estimate | None
 
 
 class OneDeviceJson(JsonModel):
@@ -113,12 +113,12 @@ def to_json(found: OneDevice) -> str:
 def _row_json(row: EstimateRow) -> RowJson:
     return RowJson(
         config=ConfigJson.model_validate(row.config),
-        step_time_s=EstimateJson.model_validate(row.step_time_s),
-        samples_per_s=EstimateJson.model_validate(row.samples_per_s),
-        peak_memory_bytes=EstimateJson.model_validate(row.peak_memory_bytes),
+        step_time_s=row.step_time_s,
+        samples_per_s=row.samples_per_s,
+        peak_memory_bytes=row.peak_memory_bytes,
         is_fitting=row.is_fitting,
-        duration_s=EstimateJson.model_validate(row.duration_s),
-        cost_usd=None if row.run is None else EstimateJson.model_validate(row.run.bill.breakdown.total_usd),
+        duration_s=row.duration_s,
+        cost_usd=None if row.run is None else row.run.bill.breakdown.total_usd,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from catalogs.gpus import Gpu
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
@@ -16,45 +18,30 @@ from planner.reports.models import SCHEMA_VERSION, JsonModel, LeastMemoryJson, L
 class WhyJson(JsonModel):
     """Why not that GPU: keys as in a report, base units, null for unknown."""
 
-    schema_version: int
-    study: str
-    device: str
+    schema_version: int = SCHEMA_VERSION
+    study: str = ""
+    device: str = Field(validation_alias="gpu")
     is_winner: bool
-    explanation: tuple[str, ...]
+    explanation: tuple[str, ...] = ()
     best: PlanRowJson | None
     plan: PlanRowJson | None
-    wins_at_price_usd_per_hour: float | None
-    wins_at_speed_ratio: float | None
-    speed_ratio_of_interval: float | None
-    is_speed_within_interval: bool | None
+    wins_at_price_usd_per_hour: float | None = Field(validation_alias="price_usd_per_hour")
+    wins_at_speed_ratio: float | None = Field(validation_alias="speedup")
+    speed_ratio_of_interval: float | None = Field(validation_alias="speedup_of_interval")
+    is_speed_within_interval: bool | None = Field(validation_alias="is_speedup_within_interval")
     scaling_fraction: float | None
     scaling_needed_fraction: float | None
     offer_count: int
     left_out: tuple[LeftOutJson, ...]
-    least_memory: LeastMemoryJson | None
+    least_memory: LeastMemoryJson | None = Field(validation_alias="too_small")
 
 
 def to_json(found: WhyNot, study: str, lines: Sequence[str]) -> str:
     """JSON text, indented. ``lines`` is the same in words."""
-    document = WhyJson(
-        schema_version=SCHEMA_VERSION,
-        study=study,
-        device=found.gpu,
-        is_winner=found.is_winner,
-        explanation=tuple(lines),
-        best=PlanRowJson.model_validate(found.best) if found.best else None,
-        plan=PlanRowJson.model_validate(found.plan) if found.plan else None,
-        wins_at_price_usd_per_hour=found.price_usd_per_hour,
-        wins_at_speed_ratio=found.speedup,
-        speed_ratio_of_interval=found.speedup_of_interval,
-        is_speed_within_interval=found.is_speedup_within_interval if found.speedup is not None else None,
-        scaling_fraction=found.scaling_fraction,
-        scaling_needed_fraction=found.scaling_needed_fraction,
-        offer_count=found.offer_count,
-        left_out=tuple(LeftOutJson.model_validate(one) for one in found.left_out),
-        least_memory=LeastMemoryJson.model_validate(found.too_small) if found.too_small else None,
-    )
-    return document.model_dump_json(indent=2) + "\n"
+    changes: dict[str, object] = {"study": study, "explanation": tuple(lines)}
+    if found.speedup is None:
+        changes["is_speed_within_interval"] = None
+    return WhyJson.model_validate(found).model_copy(update=changes).model_dump_json(indent=2) + "\n"
 
 
 def why_gpu(found: WhyNot, answer: Recommendation, chip: Gpu) -> tuple[str, ...]:

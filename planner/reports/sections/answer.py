@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import AliasPath, Field
 
 from planner.estimate.values import Basis, Estimate
 from planner.flags import echo
-from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
 from planner.reports import formats, labels
 from planner.reports.choices import choices, risk
@@ -25,16 +26,20 @@ BASIS_WORDS = {
 }
 
 
+def _from(*path: str) -> Any:
+    return Field(validation_alias=AliasPath(*path))
+
+
 class WorkloadJson(JsonModel):
     """The user's file and what a look at it found."""
 
-    path: str
-    sha256: str
-    adapter: str
-    parameter_count: int
-    trainable_parameter_count: int
-    sample_shape: str
-    dataset_size: int | None
+    path: str = _from("workload", "path")
+    sha256: str = _from("workload", "sha256")
+    adapter: str = _from("profile", "adapter")
+    parameter_count: int = _from("profile", "parameter_count")
+    trainable_parameter_count: int = _from("profile", "trainable_parameter_count")
+    sample_shape: str = _from("profile", "sample_shape")
+    dataset_size: int | None = _from("profile", "dataset_size")
 
 
 class TargetJson(JsonModel):
@@ -153,36 +158,26 @@ def _figure(name: str, estimate: Estimate, show: formats.Show, limit: float | No
 
 
 def _data(report: Report) -> Data:
-    answer, profile = report.recommendation, report.profile
+    answer = report.recommendation
     today = report.generated_at.date()
-    return Data(
-        schema_version=SCHEMA_VERSION,
-        planner_version=report.planner_version,
-        generated_at=report.generated_at,
-        study=report.study,
-        status="plan" if answer.winner else "nothing fits" if answer.nearest else "no plan",
-        headline=headline(answer),
-        choices=tuple(
-            ChoiceJson(title=one.title, best_rank=one.plan.rank, risk=risk(one.plan, today))
-            for one in choices(answer)
-        ),
-        workload=WorkloadJson(
-            path=report.workload.path,
-            sha256=report.workload.sha256,
-            adapter=profile.adapter.value,
-            parameter_count=profile.parameter_count,
-            trainable_parameter_count=profile.trainable_parameter_count,
-            sample_shape=profile.sample_shape,
-            dataset_size=profile.dataset_size,
-        ),
-        target=TargetJson.model_validate(answer.target),
-        confidence_fraction=answer.confidence,
-        provisioning_s=answer.terms.assumptions.provisioning_s,
-        assumptions=echo(answer.terms.assumptions),
-        winner=_plan_json(answer.winner),
-        nearest=_plan_json(answer.nearest),
+    return Data.model_validate(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "planner_version": report.planner_version,
+            "generated_at": report.generated_at,
+            "study": report.study,
+            "status": "plan" if answer.winner else "nothing fits" if answer.nearest else "no plan",
+            "headline": headline(answer),
+            "choices": tuple(
+                ChoiceJson(title=one.title, best_rank=one.plan.rank, risk=risk(one.plan, today))
+                for one in choices(answer)
+            ),
+            "workload": report,
+            "target": answer.target,
+            "confidence_fraction": answer.confidence,
+            "provisioning_s": answer.terms.assumptions.provisioning_s,
+            "assumptions": echo(answer.terms.assumptions),
+            "winner": answer.winner,
+            "nearest": answer.nearest,
+        }
     )
-
-
-def _plan_json(plan: Plan | None) -> PlanJson | None:
-    return PlanJson.model_validate(plan) if plan else None

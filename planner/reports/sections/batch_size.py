@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import AliasPath, BeforeValidator, Field
+
 from planner.estimate.noise_scale import ADAM_POWERS, NoiseScale
+from planner.estimate.values import Estimate
 from planner.plans.batch_size import BatchChoice, BatchOption
 from planner.reports import formats
 from planner.reports.content import Cell, Column, Row, Section, Table, texts
 from planner.reports.labels import devices
-from planner.reports.models import EstimateJson, JsonModel
+from planner.reports.models import JsonModel, TextOrNone
 from planner.reports.report import Report
 from trials.api import GradientNoise
 
@@ -15,6 +20,10 @@ CAVEAT = (
     "The noise scale grows as the loss falls, often more than tenfold over a run: a value measured early "
     "overstates the samples that a larger batch needs and flatters a smaller one."
 )
+
+
+def _adam_factors(sgd_factor: float) -> tuple[float, ...]:
+    return tuple(sorted(sgd_factor**power for power in ADAM_POWERS))
 
 
 class RangeJson(JsonModel):
@@ -28,42 +37,46 @@ class RangeJson(JsonModel):
 class BatchOptionJson(JsonModel):
     """One global batch size: what it needs and costs for the same loss."""
 
-    global_batch_size: int
-    samples: int
-    samples_factor: RangeJson
-    learning_rate_factor_sgd: float
-    learning_rate_factors_adam: tuple[float, ...]
-    is_within_limits: bool
-    gpu: str | None
-    gpu_count: int | None
-    cost_usd: EstimateJson | None
-    duration_s: EstimateJson | None
+    global_batch_size: int = Field(validation_alias="size")
+    samples: int = Field(validation_alias=AliasPath("target", "samples"))
+    samples_factor: RangeJson = Field(validation_alias="samples")
+    learning_rate_factor_sgd: float = Field(validation_alias="learning_rate_factor")
+    learning_rate_factors_adam: Annotated[tuple[float, ...], BeforeValidator(_adam_factors)] = Field(
+        validation_alias="learning_rate_factor"
+    )
+    is_within_limits: Annotated[bool, BeforeValidator(lambda winner: winner is not None)] = Field(
+        validation_alias=AliasPath("answer", "winner")
+    )
+    gpu: str | None = Field(default=None, validation_alias=AliasPath("plan", "offer", "gpu"))
+    gpu_count: int | None = Field(default=None, validation_alias=AliasPath("plan", "device_count"))
+    cost_usd: Estimate | None = Field(default=None, validation_alias=AliasPath("plan", "cost_usd"))
+    duration_s: Estimate | None = Field(default=None, validation_alias=AliasPath("plan", "duration_s"))
 
 
 class BatchChoiceJson(JsonModel):
     """The choice of the global batch size."""
 
-    low: int
-    high: int
+    low: int = Field(validation_alias=AliasPath("range", "low"))
+    high: int = Field(validation_alias=AliasPath("range", "high"))
     reference: int
-    chosen: int
-    noise_scale_samples: RangeJson | None
-    draw_count: int | None
-    from_checkpoint: str | None
-    problem: str | None
-    sizes: tuple[BatchOptionJson, ...]
+    chosen: int = Field(validation_alias=AliasPath("chosen", "size"))
+    noise_scale_samples: RangeJson | None = Field(validation_alias="scale")
+    draw_count: int | None = Field(default=None, validation_alias=AliasPath("scale", "draw_count"))
+    from_checkpoint: str | None = Field(default=None, validation_alias=AliasPath("noise", "checkpoint"))
+    problem: TextOrNone
+    sizes: tuple[BatchOptionJson, ...] = Field(validation_alias="options")
 
 
 class Data(JsonModel):
     """Null where the batch size was not the planner's to choose."""
 
-    batch_choice: BatchChoiceJson | None
+    batch_choice: BatchChoiceJson | None = Field(validation_alias="batch")
 
 
 def section(report: Report) -> Section:
     """A row for each size, the choice with its learning rate, and what to mind; nothing without a range."""
     batch = report.batch
-    data = Data(batch_choice=_json(batch) if batch else None)
+    data = Data.model_validate(report)
     if batch is None or batch.scale is None or batch.noise is None:
         return Section(title="", blocks=(), data=data)
     table = Table(
@@ -84,37 +97,6 @@ def section(report: Report) -> Section:
         title="Which global batch size, at the same loss",
         blocks=(table, *texts(*batch_lines(report))),
         data=data,
-    )
-
-
-def _json(batch: BatchChoice) -> BatchChoiceJson:
-    scale, noise = batch.scale, batch.noise
-    return BatchChoiceJson(
-        low=batch.range.low,
-        high=batch.range.high,
-        reference=batch.reference,
-        chosen=batch.chosen.size,
-        noise_scale_samples=RangeJson.model_validate(scale) if scale else None,
-        draw_count=len(noise.draws) if noise else None,
-        from_checkpoint=noise.checkpoint if noise else None,
-        problem=batch.problem or None,
-        sizes=tuple(_option_json(one) for one in batch.options),
-    )
-
-
-def _option_json(one: BatchOption) -> BatchOptionJson:
-    plan, rate = one.plan, one.learning_rate_factor
-    return BatchOptionJson(
-        global_batch_size=one.size,
-        samples=one.target.samples,
-        samples_factor=RangeJson.model_validate(one.samples),
-        learning_rate_factor_sgd=rate,
-        learning_rate_factors_adam=tuple(sorted(rate**power for power in ADAM_POWERS)),
-        is_within_limits=one.answer.winner is not None,
-        gpu=plan.offer.gpu if plan else None,
-        gpu_count=plan.device_count if plan else None,
-        cost_usd=EstimateJson.model_validate(plan.cost_usd) if plan else None,
-        duration_s=EstimateJson.model_validate(plan.duration_s) if plan else None,
     )
 
 
@@ -202,7 +184,7 @@ def _row(one: BatchOption, batch: BatchChoice) -> Row:
 
 def _adam(one: BatchOption) -> str:
     """Between two powers of SGD's factor."""
-    low, high = sorted(one.learning_rate_factor**power for power in ADAM_POWERS)
+    low, high = _adam_factors(one.learning_rate_factor)
     shown = (_short(low), _short(high))
     return shown[0] if shown[0] == shown[1] else f"{shown[0]}\N{EN DASH}{shown[1]}"
 

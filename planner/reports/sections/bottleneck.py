@@ -49,11 +49,10 @@ class Data(JsonModel):
 
 def section(report: Report) -> Section:
     """Of the winner's configuration where it was measured, else of the fastest that was."""
-    binding = report.binding
     return Section(
         title="Bottleneck of the step",
         blocks=texts(" ".join(binding_lines(report))),
-        data=Data(binding=BottleneckJson.model_validate(binding) if binding else None),
+        data=Data.model_validate(report),
     )
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from planner.plans.space import Exclusion
 from planner.reports.content import Field, Fields, Section
 from planner.reports.models import JsonModel
 from planner.reports.report import Report
 
 
-class ExclusionJson(JsonModel):
-    """A knob that was left out."""
-
-    knob: str
-    reason: str
-
-
 class Data(JsonModel):
     """Every knob that was left out."""
 
-    exclusions: tuple[ExclusionJson, ...]
+    exclusions: tuple[Exclusion, ...]
 
 
 def section(report: Report) -> Section:
@@ -26,5 +20,5 @@ def section(report: Report) -> Section:
     return Section(
         title="Not tried",
         blocks=(Fields(rows=rows),) if rows else (),
-        data=Data(exclusions=tuple(ExclusionJson.model_validate(one) for one in report.exclusions)),
+        data=Data(exclusions=report.exclusions),
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import AliasPath, BeforeValidator, Field
+
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
 from planner.plans.sensitivity import Sensitivity, WhatIf
 from planner.reports import formats, labels
 from planner.reports.content import Item, Items, Section
-from planner.reports.models import JsonModel
+from planner.reports.models import JsonModel, of_answer
 from planner.reports.report import Report
 
 SECONDS_PER_DAY = 86_400
@@ -19,38 +23,26 @@ class SensitivityJson(JsonModel):
     change: WhatIf
     moved_fraction: float
     is_flipped: bool
-    rival_rank: int | None
+    rival_rank: int | None = Field(default=None, validation_alias=AliasPath("rival", "rank"))
     flip_fraction: float | None
-    price_age_s: float | None
+    price_age_s: Annotated[
+        float | None, BeforeValidator(lambda days: None if days is None else days * SECONDS_PER_DAY)
+    ] = Field(validation_alias="age_days")
 
 
 class Data(JsonModel):
     """What would change the choice."""
 
-    sensitivities: tuple[SensitivityJson, ...]
+    sensitivities: tuple[SensitivityJson, ...] = of_answer("sensitivities")
 
 
 def section(report: Report) -> Section:
     """A question and its answer in each line."""
-    answer = report.recommendation
-    rows = sensitivity_lines(answer)
+    rows = sensitivity_lines(report.recommendation)
     return Section(
         title="What would change the choice",
         blocks=(Items(rows=rows),) if rows else (),
-        data=Data(
-            sensitivities=tuple(_sensitivity_json(one) for one in answer.sensitivities),
-        ),
-    )
-
-
-def _sensitivity_json(one: Sensitivity) -> SensitivityJson:
-    return SensitivityJson(
-        change=one.change,
-        moved_fraction=one.moved_fraction,
-        is_flipped=one.is_flipped,
-        rival_rank=one.rival.rank if one.rival else None,
-        flip_fraction=one.flip_fraction,
-        price_age_s=None if one.age_days is None else one.age_days * SECONDS_PER_DAY,
+        data=Data.model_validate(report),
     )
 
 

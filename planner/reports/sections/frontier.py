@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import AliasPath, BeforeValidator, Field
+
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
 from planner.reports import formats, labels
 from planner.reports.chart import Axis, Chart, Key, Limit, Point, Scale, Series, Ticks
 from planner.reports.content import Block, Plots, Section, texts
-from planner.reports.models import JsonModel
+from planner.reports.models import JsonModel, of_answer
 from planner.reports.report import Report
 
 SHOWN_UP_TO = 4.0  # times the frontier's highest cost and time; what lies beyond is counted, not drawn
 TIME_VALUES_SHOWN = 5
+Rank = Annotated[int, BeforeValidator(lambda plan: plan.rank)]
 
 
 class HourValueJson(JsonModel):
     """The best plan from so many dollars for an hour of waiting, up to the next one's."""
 
-    from_hour_value_usd: float
-    best_rank: int
+    from_hour_value_usd: float = Field(validation_alias="hour_value_usd")
+    best_rank: int = Field(validation_alias=AliasPath("plan", "rank"))
 
 
 class Data(JsonModel):
     """The plans that no other beats in both cost and time."""
 
-    frontier_ranks: tuple[int, ...]
-    best_by_hour_value: tuple[HourValueJson, ...]
+    frontier_ranks: tuple[Rank, ...] = of_answer("frontier")
+    best_by_hour_value: tuple[HourValueJson, ...] = of_answer("time_values")
 
 
 def section(report: Report) -> Section:
     """The plot, and what an hour of waiting must be worth for the faster plans."""
     answer = report.recommendation
-    data = Data(
-        frontier_ranks=tuple(one.rank for one in answer.frontier),
-        best_by_hour_value=tuple(
-            HourValueJson(from_hour_value_usd=one.hour_value_usd, best_rank=one.plan.rank)
-            for one in answer.time_values
-        ),
-    )
+    data = Data.model_validate(report)
     if not answer.plans:
         return Section(title="", blocks=(), data=data)
     plans = _within_reach(answer)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from planner.estimate.values import Estimate
 from planner.reports import formats, labels
 from planner.reports.chart import Axis, Chart, Limit, Point, Scale, Series, Ticks
 from planner.reports.content import Plots, Section
-from planner.reports.models import ConfigJson, EstimateJson, JsonModel
+from planner.reports.models import ConfigJson, JsonModel
 from planner.reports.report import Curve, CurvePoint, Report, TrialRecord
 from trials.api import Failure, FailureKind, Measurement, TrialConfig
 
@@ -25,23 +26,19 @@ class CurvePointJson(JsonModel):
     """A point of an estimated curve."""
 
     configuration: ConfigJson = Field(validation_alias="config")
-    throughput_samples_per_s: EstimateJson | None = Field(validation_alias="throughput_per_s")
-    peak_memory_bytes: EstimateJson | None
+    throughput_samples_per_s: Estimate | None = Field(validation_alias="throughput_per_s")
+    peak_memory_bytes: Estimate | None
 
 
 class Data(JsonModel):
     """The estimator's curves through what was measured."""
 
-    curves: tuple[tuple[CurvePointJson, ...], ...]
+    curves: tuple[Annotated[tuple[CurvePointJson, ...], BeforeValidator(lambda curve: curve.points)], ...]
 
 
 def section(report: Report) -> Section:
     """Two plots for each device type and count with a measurement, in the order of the trials."""
-    data = Data(
-        curves=tuple(
-            tuple(CurvePointJson.model_validate(point) for point in one.points) for one in report.curves
-        )
-    )
+    data = Data.model_validate(report)
     groups: dict[tuple[str, int, int], list[TrialRecord]] = {}
     for record in report.trials:
         groups.setdefault(_device(record.outcome.config), []).append(record)

@@ -37,7 +37,7 @@ def section(report: Report) -> Section:
     return Section(
         title="Numerics check against fp32",
         blocks=tuple(blocks),
-        data=Data(guards=tuple(GuardJson.model_validate(one) for one in report.guards)),
+        data=Data.model_validate(report),
     )
 
 

@@ -2,55 +2,50 @@
 
 from __future__ import annotations
 
-from datetime import date
+from typing import Annotated
 
-from planner.filters import Filters
+from pydantic import BeforeValidator, Field
+
 from planner.plans.plan import Plan
-from planner.plans.recommendation import Recommendation
+from planner.plans.recommendation import Recommendation, StalePrices
 from planner.reports import formats, labels
 from planner.reports.choices import choices, price_age
 from planner.reports.content import Cell, Column, Paragraph, Row, Section, Table
-from planner.reports.models import JsonModel, LeastMemoryJson, LeftOutJson, PlanRowJson
+from planner.reports.models import JsonModel, LeastMemoryJson, LeftOutJson, PlanRowJson, of_answer
 from planner.reports.report import Report
 from planner.reports.sections.frontier import TIME_VALUES_SHOWN
 
 PLANS_SHOWN, SHORT = 20, 8
+Sorted = Annotated[tuple[str, ...], BeforeValidator(lambda names: tuple(sorted(names)))]
 
 
 class FiltersJson(JsonModel):
     """What may be rented; empty lists let everything through."""
 
-    providers: tuple[str, ...]
-    regions: tuple[str, ...]
-    devices: tuple[str, ...]
+    providers: Sorted
+    regions: Sorted
+    devices: Sorted = Field(validation_alias="gpus")
     is_spot: bool | None
-
-
-class StalePricesJson(JsonModel):
-    """Offers whose prices are older than such prices keep: 30 days, on spot one."""
-
-    on_demand_count: int
-    spot_count: int
-    oldest: date
 
 
 class Data(JsonModel):
     """Every plan, and the offers that carry none."""
 
-    filters: FiltersJson
-    offer_count: int
+    filters: FiltersJson = of_answer("filters")
+    offer_count: int = of_answer("offer_count")
     """In the catalog."""
-    set_aside: tuple[LeftOutJson, ...]
-    least_memory: LeastMemoryJson | None
-    stale_prices: StalePricesJson | None
-    plans: tuple[PlanRowJson, ...]
+    set_aside: tuple[LeftOutJson, ...] = of_answer("set_aside")
+    least_memory: LeastMemoryJson | None = of_answer("least_memory")
+    stale_prices: StalePrices | None = of_answer("stale_prices")
+    plans: tuple[PlanRowJson, ...] = of_answer("plans")
 
 
 def section(report: Report) -> Section:
     """The table, and how to read it."""
     answer = report.recommendation
+    data = Data.model_validate(report)
     if not answer.plans:
-        return Section(title="", blocks=(), data=_data(answer))
+        return Section(title="", blocks=(), data=data)
     plans = shown_plans(answer)
     best_of = "The best plan" if answer.target.hour_value_usd else "The cheapest plan"
     note = (
@@ -61,7 +56,7 @@ def section(report: Report) -> Section:
     if any(one.is_tied_with_best for one in plans):
         note += " A tie cannot be told apart from the best plan in cost."
     return Section(
-        title="Plans", blocks=(Paragraph(text=note, is_note=True), _table(report, plans)), data=_data(answer)
+        title="Plans", blocks=(Paragraph(text=note, is_note=True), _table(report, plans)), data=data
     )
 
 
@@ -122,23 +117,3 @@ def _row(report: Report, plan: Plan, *, has_waiting: bool) -> Row:
         Cell(text=f"{formats.percent(plan.memory_headroom_fraction)} free"),
     )
     return Row(cells=cells, is_best=best is not None and plan.rank == best.rank)
-
-
-def _data(answer: Recommendation) -> Data:
-    return Data(
-        filters=_filters(answer.filters),
-        offer_count=answer.offer_count,
-        set_aside=tuple(LeftOutJson.model_validate(one) for one in answer.set_aside),
-        least_memory=LeastMemoryJson.model_validate(answer.least_memory) if answer.least_memory else None,
-        stale_prices=StalePricesJson.model_validate(answer.stale_prices) if answer.stale_prices else None,
-        plans=tuple(PlanRowJson.model_validate(one) for one in answer.plans),
-    )
-
-
-def _filters(filters: Filters) -> FiltersJson:
-    return FiltersJson(
-        providers=tuple(sorted(filters.providers)),
-        regions=tuple(sorted(filters.regions)),
-        devices=tuple(sorted(filters.gpus)),
-        is_spot=filters.is_spot,
-    )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import AliasPath, BeforeValidator, Field
+
 from catalogs.gpus import DeviceKind
 from planner.plans.recommendation import Recommendation
 from planner.plans.value_of_information import UsefulTrial
 from planner.reports import formats, labels
 from planner.reports.content import Item, Items, Section
-from planner.reports.models import JsonModel, OfferJson
+from planner.reports.models import JsonModel, OfferJson, of_answer
 from planner.reports.report import Report
 
 SETTLING_SHOWN = 3
@@ -16,55 +20,36 @@ SETTLING_SHOWN = 3
 class UsefulTrialJson(JsonModel):
     """A trial that would settle a prediction, and what knowing its result is worth."""
 
-    device: str
-    is_gpu: bool
+    device: str = Field(validation_alias=AliasPath("offer", "gpu"))
+    is_gpu: Annotated[bool, BeforeValidator(lambda kind: kind is DeviceKind.GPU)] = Field(
+        validation_alias=AliasPath("plan", "hardware", "gpu", "kind")
+    )
     offer: OfferJson
     instance_count: int
     trial_s: float
     cost_usd: float
     expected_saving_usd: float | None
-    settles_rank: int
-    rival_rank: int | None
+    settles_rank: int = Field(validation_alias=AliasPath("plan", "rank"))
+    rival_rank: int | None = Field(default=None, validation_alias=AliasPath("rival", "rank"))
 
 
 class Data(JsonModel):
     """What was measured, and the trials that would settle the predictions that decide."""
 
-    useful_trial: UsefulTrialJson | None
-    settling: tuple[UsefulTrialJson, ...]
-    is_gpu_measured: bool
-    measured_devices: tuple[str, ...]
-    unpriced_devices: tuple[str, ...]
+    useful_trial: UsefulTrialJson | None = of_answer("useful_trial")
+    settling: tuple[UsefulTrialJson, ...] = of_answer("settling")
+    is_gpu_measured: bool = of_answer("is_gpu_measured")
+    measured_devices: tuple[str, ...] = of_answer("measured_gpus")
+    unpriced_devices: tuple[str, ...] = of_answer("unpriced_gpus")
 
 
 def section(report: Report) -> Section:
     """The most useful first."""
-    answer = report.recommendation
-    rows = tuple(Item(text=one) for one in settling_lines(answer))
+    rows = tuple(Item(text=one) for one in settling_lines(report.recommendation))
     return Section(
         title="Trials that would make the choice surer",
         blocks=(Items(rows=rows),) if rows else (),
-        data=Data(
-            useful_trial=_trial_json(answer.useful_trial) if answer.useful_trial else None,
-            settling=tuple(_trial_json(one) for one in answer.settling),
-            is_gpu_measured=answer.is_gpu_measured,
-            measured_devices=answer.measured_gpus,
-            unpriced_devices=answer.unpriced_gpus,
-        ),
-    )
-
-
-def _trial_json(one: UsefulTrial) -> UsefulTrialJson:
-    return UsefulTrialJson(
-        device=one.offer.gpu,
-        is_gpu=one.plan.hardware.gpu.kind is DeviceKind.GPU,
-        offer=OfferJson.model_validate(one.offer),
-        instance_count=one.instance_count,
-        trial_s=one.trial_s,
-        cost_usd=one.cost_usd,
-        expected_saving_usd=one.expected_saving_usd,
-        settles_rank=one.plan.rank,
-        rival_rank=one.rival.rank if one.rival else None,
+        data=Data.model_validate(report),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import AliasPath, Field
+from typing import Annotated
+
+from pydantic import AliasPath, BeforeValidator, Field
 
 from planner.reports import formats, labels
 from planner.reports.content import Cell, Column, Paragraph, Row, Section, Table
@@ -10,54 +12,20 @@ from planner.reports.models import ConfigJson, JsonModel, TextOrNone
 from planner.reports.report import Report, TrialRecord
 from trials.api import (
     CheckpointCost,
+    Environment,
     Failure,
     FailureKind,
     GradientNoise,
     LinkProbe,
     Measurement,
+    Outcome,
     PeakParts,
     Phases,
+    Series,
+    Telemetry,
 )
 
 SHORT = 12
-
-
-class EnvironmentJson(JsonModel):
-    """Where measurements were taken."""
-
-    device_name: str
-    device_memory_bytes: int
-    driver: str | None
-    cuda: str | None
-    torch: str
-    ray: str | None
-    python: str
-    host_cpu_count: int
-    node_count: int
-    threads_per_worker: int | None
-
-
-class TelemetryJson(JsonModel):
-    """What NVML said during the timed steps."""
-
-    sample_count: int
-    gpu_utilisation_fraction: float | None
-    memory_utilisation_fraction: float | None
-    sm_clock_hz: float | None
-    sm_clock_max_hz: float | None
-    power_w: float | None
-    power_limit_w: float | None
-    temperature_max_c: float | None
-    energy_j: float | None
-    throttle_reasons: tuple[str, ...]
-    other_process_count: int
-
-
-class SeriesJson(JsonModel):
-    """Raw step times at one accumulation count."""
-
-    accumulation: int
-    step_times_s: tuple[float, ...]
 
 
 class MeasurementJson(JsonModel):
@@ -69,7 +37,7 @@ class MeasurementJson(JsonModel):
     """Of the 95% interval of the mean step time."""
     is_steady: bool
     is_interpolated: bool
-    series: tuple[SeriesJson, ...]
+    series: tuple[Series, ...]
     warmup_step_count: int
     startup_s: float
     first_step_s: float
@@ -78,7 +46,7 @@ class MeasurementJson(JsonModel):
     peak_parts: PeakParts | None
     losses: tuple[float, ...]
     phases: Phases | None
-    telemetry: TelemetryJson | None
+    telemetry: Telemetry | None
     checkpoint: CheckpointCost | None
     links: LinkProbe | None
     noise: GradientNoise | None
@@ -86,7 +54,7 @@ class MeasurementJson(JsonModel):
     disturbance: TextOrNone
     extras_s: float
     warnings: tuple[str, ...]
-    environment: EnvironmentJson
+    environment: Environment
 
 
 class FailureJson(JsonModel):
@@ -94,6 +62,11 @@ class FailureJson(JsonModel):
 
     kind: FailureKind
     reason: str
+
+
+def _only(kind: type[Outcome]) -> BeforeValidator:
+    """Null for an outcome of another kind."""
+    return BeforeValidator(lambda outcome: outcome if isinstance(outcome, kind) else None)
 
 
 class TrialJson(JsonModel):
@@ -104,23 +77,20 @@ class TrialJson(JsonModel):
     trial_s: float = Field(validation_alias=AliasPath("outcome", "trial_s"))
     cost_usd: float | None
     peak_fraction: float | None
-    measurement: MeasurementJson | None
-    failure: FailureJson | None
+    measurement: Annotated[MeasurementJson | None, _only(Measurement)] = Field(validation_alias="outcome")
+    failure: Annotated[FailureJson | None, _only(Failure)] = Field(validation_alias="outcome")
 
 
 class Data(JsonModel):
     """Every trial, raw step times included."""
 
-    environments: tuple[EnvironmentJson, ...]
+    environments: tuple[Environment, ...]
     trials: tuple[TrialJson, ...]
 
 
 def section(report: Report) -> Section:
     """One row for each; a short form has the latest."""
-    data = Data(
-        environments=tuple(EnvironmentJson.model_validate(one) for one in report.environments),
-        trials=tuple(_json(one) for one in report.trials),
-    )
+    data = Data.model_validate(report)
     if not report.trials:
         return Section(title="", blocks=(), data=data)
     note = (
@@ -148,19 +118,6 @@ def section(report: Report) -> Section:
         is_sortable=True,
     )
     return Section(title="Trials", blocks=(Paragraph(text=note, is_note=True), table), data=data)
-
-
-def _json(record: TrialRecord) -> TrialJson:
-    outcome = record.outcome
-    return TrialJson(
-        number=record.number,
-        configuration=ConfigJson.model_validate(outcome.config),
-        trial_s=outcome.trial_s,
-        cost_usd=record.cost_usd,
-        peak_fraction=record.peak_fraction,
-        measurement=MeasurementJson.model_validate(outcome) if isinstance(outcome, Measurement) else None,
-        failure=FailureJson.model_validate(outcome) if isinstance(outcome, Failure) else None,
-    )
 
 
 def _row(report: Report, record: TrialRecord) -> Row:

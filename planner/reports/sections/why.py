@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import AliasPath, Field
 
 from planner.cost.spot.policy import Policy, PolicyOutcome, Reason
+from planner.estimate.values import Estimate
 from planner.plans.explain import Comparison, Shortfall
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
@@ -12,7 +13,7 @@ from planner.plans.ties import NEGLIGIBLE_FRACTION
 from planner.reports import formats
 from planner.reports.content import Section, texts
 from planner.reports.labels import configuration, devices, fit, place, rental
-from planner.reports.models import EstimateJson, JsonModel
+from planner.reports.models import JsonModel
 from planner.reports.report import Report
 from planner.reports.sections.answer import limits
 
@@ -45,8 +46,8 @@ class PolicyJson(JsonModel):
     """A way to rent the best plan's instances."""
 
     policy: Policy
-    rent_usd: EstimateJson = Field(validation_alias="cost_usd")
-    wall_s: EstimateJson
+    rent_usd: Estimate = Field(validation_alias="cost_usd")
+    wall_s: Estimate
     deadline_missed_fraction: float | None = Field(validation_alias="miss_probability")
     on_demand_fraction: float
     checkpoint_interval_s: float
@@ -80,12 +81,14 @@ def section(report: Report) -> Section:
     return Section(
         title="Why this one" if answer.winner else "What would make a plan fit",
         blocks=texts(explained, rented),
-        data=Data(
-            explanation=explained,
-            ways_to_rent=rented,
-            shortfall=ShortfallJson.model_validate(answer.shortfall) if answer.shortfall else None,
-            comparison=ComparisonJson.model_validate(answer.comparison) if answer.comparison else None,
-            policies=PoliciesJson.model_validate(answer.policies) if answer.policies else None,
+        data=Data.model_validate(
+            {
+                "explanation": explained,
+                "ways_to_rent": rented,
+                "shortfall": answer.shortfall,
+                "comparison": answer.comparison,
+                "policies": answer.policies,
+            }
         ),
     )
 
