@@ -6,8 +6,9 @@ import pytest
 
 from tests.builders import make_config, make_failure, make_measurement
 from trials.trial import FailureKind
-from trials.workers.broker import Broker, TrialReply, TrialRequest
+from trials.workers.broker import Broker
 from trials.workers.crash_record import CrashRecord
+from trials.workers.trial_request import TrialReply, TrialRequest
 
 CONFIG = make_config(gpu_count=2)
 MEASURED = make_measurement(CONFIG)

@@ -11,34 +11,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from trials.extras import Extras
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
+from trials.trial import Failure, FailureKind, Measurement, Outcome
 from trials.workers.crash_record import CrashRecord
 from trials.workers.postmortem import explain_loss
+from trials.workers.trial_request import TrialReply, TrialRequest
 
 ANSWER_MARGIN_S = 20.0  # beyond a trial's own limit, for a worker that was ended at the limit to be noticed
 _RESTARTS_MAX = 2  # of a group that dies before a trial has begun, or before it says hello
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialRequest:
-    """A trial for the workers of a group: what, on which ranks, within which seconds."""
-
-    trial_id: int
-    config: TrialConfig
-    ranks: tuple[int, ...]  # of the group's workers, those that take part
-    limit_s: float
-    restart_limit_s: float  # how long replaced workers may take to come back
-    extras: Extras = field(default_factory=Extras)
-    purpose: Purpose = Purpose.SEARCH
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialReply:
-    """The outcome of a trial, and whether its group is still fit for another."""
-
-    outcome: Outcome
-    is_broken: bool = False  # the group did not recover and must be replaced
 
 
 @dataclass

@@ -16,7 +16,7 @@ from trials.cluster.placement import backend, capacity, refusal, worker_resource
 from trials.devices import DeviceGroup, Node
 from trials.extras import Extras
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig, Workload
-from trials.workers.broker import ANSWER_MARGIN_S, TrialReply, TrialRequest
+from trials.workers.broker import ANSWER_MARGIN_S
 from trials.workers.crash_record import crash_folder
 from trials.workers.extras_due import EXTRAS_LIMIT_S, extras_due
 from trials.workers.group_plan import GroupPlan, Share
@@ -25,6 +25,7 @@ from trials.workers.limits import confirming_limit_s
 from trials.workers.orphans import free_orphans
 from trials.workers.postmortem import first_line, is_low_memory
 from trials.workers.runner_settings import RunnerSettings
+from trials.workers.trial_request import TrialReply, TrialRequest
 
 _STOP_LIMIT_S = 20.0
 _RELEASE_LIMIT_S = 20.0  # for devices of a group that was ended to be free again

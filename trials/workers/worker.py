@@ -38,9 +38,9 @@ from trials.measuring.failures import explain
 from trials.measuring.place import Place
 from trials.measuring.settings import settings_for
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, Workload
-from trials.workers.broker import TrialRequest
 from trials.workers.crash_record import CrashRecorder, crash_folder, read_crash_records
 from trials.workers.group_plan import GroupPlan, resolve
+from trials.workers.trial_request import TrialRequest
 
 _CONTROL_LIMIT = timedelta(days=7)  # idle workers wait for the next request
 FOLLOW_AFTER_S = 10.0  # what a restart costs: waiting longer for a rank that failed does not pay
