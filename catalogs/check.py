@@ -37,7 +37,7 @@ GIB_PER_VCPU = (0.4, 64)
 
 
 class Rule(StrEnum):
-    """What a finding is about."""
+    """The invariant that a row breaks; the value is what a reader is told."""
 
     UNKNOWN_GPU = "unknown GPU"
     DUPLICATE = "duplicate"
@@ -53,7 +53,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One row and what is wrong with it."""
+    """A row of a price table, the invariant that it breaks, and the figures that show it."""
 
     rule: Rule
     subject: str  # "aws p5.48xlarge us-east-1 spot", or the line of a foreign table
@@ -83,8 +83,8 @@ def quarantine(
     """Splits the offers into those without findings and the findings of the others."""
     all_offers = tuple(offers)
     findings = check_offers(all_offers, gpus, today, reference) + check_jumps(all_offers, previous)
-    suspect = {id(one.offer) for one in findings}
-    return Checked(offers=tuple(one for one in all_offers if id(one) not in suspect), findings=findings)
+    suspect = {id(finding.offer) for finding in findings}
+    return Checked(offers=tuple(offer for offer in all_offers if id(offer) not in suspect), findings=findings)
 
 
 def check_offers(
@@ -92,12 +92,12 @@ def check_offers(
 ) -> tuple[Finding, ...]:
     """Every finding about these offers; ``reference`` only widens the medians that prices are held to."""
     all_offers = tuple(offers)
-    known = [one for one in all_offers if one.gpu in gpus]
-    medians = _medians([*known, *(one for one in reference if one.gpu in gpus)], gpus)
+    known = [offer for offer in all_offers if offer.gpu in gpus]
+    medians = _medians([*known, *(offer for offer in reference if offer.gpu in gpus)], gpus)
     findings = [
-        _finding(Rule.UNKNOWN_GPU, one, f"{one.gpu!r} is not in gpus.csv")
-        for one in all_offers
-        if one.gpu not in gpus
+        _finding(Rule.UNKNOWN_GPU, offer, f"{offer.gpu!r} is not in gpus.csv")
+        for offer in all_offers
+        if offer.gpu not in gpus
     ]
     findings += _duplicates(all_offers)
     findings += _spot_above_on_demand(all_offers)
@@ -111,7 +111,7 @@ def check_offers(
 
 def check_jumps(offers: Iterable[Offer], previous: Iterable[Offer]) -> tuple[Finding, ...]:
     """Offers whose price moved by more than JUMP_FACTOR since ``previous``, in either direction."""
-    before = {one.key: one.price_usd_per_hour for one in previous}
+    before = {offer.key: offer.price_usd_per_hour for offer in previous}
     findings = []
     for offer in offers:
         old, new = before.get(offer.key), offer.price_usd_per_hour
@@ -166,9 +166,9 @@ def _unit_price(offer: Offer, gpu: Gpu) -> float:
 
 def _medians(offers: Iterable[Offer], gpus: Mapping[str, Gpu]) -> dict[str, float]:
     prices: dict[str, list[float]] = defaultdict(list)
-    for one in offers:
-        if one.pricing is Pricing.ON_DEMAND:
-            prices[one.gpu].append(_unit_price(one, gpus[one.gpu]))
+    for offer in offers:
+        if offer.pricing is Pricing.ON_DEMAND:
+            prices[offer.gpu].append(_unit_price(offer, gpus[offer.gpu]))
     return {gpu: statistics.median(some) for gpu, some in prices.items() if len(some) >= MEDIAN_MIN_COUNT}
 
 
@@ -185,7 +185,7 @@ def _duplicates(offers: Iterable[Offer]) -> list[Finding]:
 def _spot_above_on_demand(offers: Iterable[Offer]) -> list[Finding]:
     """Both rows are suspect: often it is the on-demand price that is wrong (a host without its GPU)."""
     all_offers = tuple(offers)
-    on_demand = {one.key[:3]: one for one in all_offers if one.pricing is Pricing.ON_DEMAND}
+    on_demand = {offer.key[:3]: offer for offer in all_offers if offer.pricing is Pricing.ON_DEMAND}
     findings = []
     for spot in all_offers:
         full = on_demand.get(spot.key[:3])
@@ -193,7 +193,7 @@ def _spot_above_on_demand(offers: Iterable[Offer]) -> list[Finding]:
             detail = (
                 f"{spot.price_usd_per_hour:g} dollars per hour against {full.price_usd_per_hour:g} on demand"
             )
-            findings += [_finding(Rule.SPOT_ABOVE_ON_DEMAND, one, detail) for one in (spot, full)]
+            findings += [_finding(Rule.SPOT_ABOVE_ON_DEMAND, suspect, detail) for suspect in (spot, full)]
     return findings
 
 

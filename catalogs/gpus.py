@@ -56,7 +56,7 @@ COLUMNS = (
 
 
 class DeviceKind(StrEnum):
-    """What runs the model."""
+    """Whether an accelerator or the host's own cores run the model."""
 
     GPU = "gpu"
     CPU = "cpu"
@@ -138,7 +138,7 @@ def match_device(device_name: str, memory_bytes: int, gpus: Mapping[str, Gpu]) -
         return None
     named = [gpu for gpu in gpus.values() if device_name in gpu.device_names]
     if len(named) > 1:
-        named = [one for one in named if _is_near(memory_bytes, one.memory_bytes)]
+        named = [gpu for gpu in named if _is_near(memory_bytes, gpu.memory_bytes)]
     return named[0] if len(named) == 1 else None
 
 
@@ -161,7 +161,7 @@ def find_family(text: str, gpus: Mapping[str, Gpu]) -> tuple[Gpu, ...]:
     several chips merely contain ("RTX 6000" is a Quadro, an Ada and a Blackwell card), or for no name at all.
     """
     fitting, wanted = _fitting(text, gpus), _parts(text)
-    if len(fitting) > 1 and any(_parts(one.name)[: len(wanted)] != wanted for one in fitting):
+    if len(fitting) > 1 and any(_parts(gpu.name)[: len(wanted)] != wanted for gpu in fitting):
         raise _ambiguous(text, fitting)
     return tuple(fitting)
 
@@ -175,7 +175,7 @@ def _fitting(text: str, gpus: Mapping[str, Gpu]) -> list[Gpu]:
     if wanted in by_name:
         return [by_name[wanted]]
     fitting = [gpu for parts, gpu in by_name.items() if wanted and _is_within(wanted, parts)]
-    fitting = fitting or [one for one in gpus.values() if wanted in map(_parts, one.device_names)]
+    fitting = fitting or [gpu for gpu in gpus.values() if wanted in map(_parts, gpu.device_names)]
     if not fitting:
         close = difflib.get_close_matches("-".join(wanted).upper(), gpus, n=4, cutoff=0.4)
         hint = f"did you mean {', '.join(close)}?" if close else "`planner catalog` lists the names"
@@ -184,7 +184,7 @@ def _fitting(text: str, gpus: Mapping[str, Gpu]) -> list[Gpu]:
 
 
 def _ambiguous(text: str, fitting: Iterable[Gpu]) -> CatalogError:
-    names = ", ".join(sorted(one.name for one in fitting))
+    names = ", ".join(sorted(gpu.name for gpu in fitting))
     return CatalogError(f"GPU {text!r} can mean {names}; write one of these names in full")
 
 
@@ -233,7 +233,7 @@ def _parts(text: str) -> tuple[str, ...]:
 def _is_within(some: tuple[str, ...], parts: tuple[str, ...]) -> bool:
     """Whether ``some`` are among ``parts``, in their order."""
     rest = iter(parts)
-    return all(one in rest for one in some)
+    return all(part in rest for part in some)
 
 
 def _is_near(reported_bytes: int, known_bytes: int) -> bool:

@@ -35,7 +35,7 @@ COLUMNS = (
 
 
 class Pricing(StrEnum):
-    """How the instance is bought."""
+    """How the instance is bought, in the words of offers.csv."""
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
@@ -85,7 +85,7 @@ class Offer:
 
 
 def load_offers() -> tuple[Offer, ...]:
-    """The shipped table, in its order."""
+    """The offers of the shipped offers.csv, in its order. Raises CatalogError for a row that cannot be."""
     text = resources.files("catalogs").joinpath("offers.csv").read_text(encoding="utf-8")
     return parse_offers(text.splitlines(), "offers.csv", load_gpus())
 
@@ -132,10 +132,12 @@ def apply_prices(
             raise CatalogError(
                 f"price of GPU {gpu!r}: {price!r} is not a positive number of dollars per hour"
             )
-    priced = [_priced(one, usd_per_gpu_hour[one.gpu], gpus, today) if one.gpu in usd_per_gpu_hour else one
-              for one in offers]  # fmt: skip
-    kept = [one for one in priced if one is not None]
-    single = {one.gpu for one in kept if one.pricing is Pricing.ON_DEMAND and one.gpu_count == 1}
+    priced = [
+        _priced(offer, usd_per_gpu_hour[offer.gpu], gpus, today) if offer.gpu in usd_per_gpu_hour else offer
+        for offer in offers
+    ]
+    kept = [offer for offer in priced if offer is not None]
+    single = {offer.gpu for offer in kept if offer.pricing is Pricing.ON_DEMAND and offer.gpu_count == 1}
     own = [
         _own_offer(gpus[gpu], price, today) for gpu, price in usd_per_gpu_hour.items() if gpu not in single
     ]

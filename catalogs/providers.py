@@ -113,7 +113,7 @@ class Provider:
 
 @functools.cache
 def load_providers() -> Mapping[str, Provider]:
-    """The shipped table, by name."""
+    """The providers of the shipped providers.csv, by name; read once."""
     text = resources.files("catalogs").joinpath("providers.csv").read_text(encoding="utf-8")
     return parse_providers(text.splitlines(), "providers.csv", load_gpus())
 
@@ -143,7 +143,7 @@ def load_egress() -> tuple[EgressPrice, ...]:
 def provider_name(foreign: str) -> str:
     """The catalog's name of the provider called ``foreign`` elsewhere; unchanged where no row has it."""
     name = foreign.lower()
-    return next((one.name for one in load_providers().values() if name in one.names), name)
+    return next((provider.name for provider in load_providers().values() if name in provider.names), name)
 
 
 def billing_increment_s(provider: str) -> int:

@@ -28,7 +28,7 @@ JUMP_MEMORY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one provider."""
+    """What a refresh made of one provider: how many of its offers are in use, and what was kept out."""
 
     provider: str
     fault: str | None  # why its previous prices were kept; None where it was read
@@ -70,10 +70,10 @@ def refresh(
 ) -> Refreshed:
     """Asks every source and replaces its provider's offers; the other providers' offers stay as they were."""
     before = tuple(previous)
-    current = {one.key: one for one in before}
+    current = {offer.key: offer for offer in before}
     outcomes = []
     for source in sources:
-        mine = tuple(one for one in before if one.provider == source.provider)
+        mine = tuple(offer for offer in before if offer.provider == source.provider)
         try:
             imported = source.read()
         except CatalogError as error:
@@ -87,11 +87,11 @@ def refresh(
                 )
             )
             continue
-        recent = [one for one in mine if today - one.as_of <= JUMP_MEMORY[one.pricing]]
+        recent = [offer for offer in mine if today - offer.as_of <= JUMP_MEMORY[offer.pricing]]
         checked = quarantine(imported.offers, gpus, today, reference=before, previous=recent)
-        suspect = {one.offer.key for one in checked.findings if one.offer}
-        kept = {one.key: one for one in mine if one.key in suspect}
-        kept |= {one.key: one for one in with_known_facts(checked.offers, mine)}
+        suspect = {finding.offer.key for finding in checked.findings if finding.offer}
+        kept = {offer.key: offer for offer in mine if offer.key in suspect}
+        kept |= {offer.key: offer for offer in with_known_facts(checked.offers, mine)}
         current = {key: one for key, one in current.items() if one.provider != source.provider} | kept
         outcomes.append(
             Outcome(
@@ -111,9 +111,9 @@ def with_known_facts(offers: Iterable[Offer], known: Iterable[Offer]) -> tuple[O
     That is network, link and billing block; an interruption rate is taken over for the same region only.
     """
     all_known = tuple(known)
-    blocks = {(one.provider, one.instance_type): one.billing_increment_s for one in all_known}
-    types = {one.instance_type: one for one in all_known if one.network_bytes_per_s is not None}
-    rates = {one.key: one.interruption_rate_per_hour for one in all_known}
+    blocks = {(offer.provider, offer.instance_type): offer.billing_increment_s for offer in all_known}
+    types = {offer.instance_type: offer for offer in all_known if offer.network_bytes_per_s is not None}
+    rates = {offer.key: offer.interruption_rate_per_hour for offer in all_known}
     completed = []
     for offer in offers:
         like = types.get(offer.instance_type)
@@ -134,9 +134,9 @@ def is_stale(offer: Offer, today: date) -> bool:
 def stale(offers: Iterable[Offer], today: date) -> tuple[Stale, ...]:
     """What is older than STALE_AFTER, by provider and kind of pricing."""
     old: dict[tuple[str, Pricing], list[date]] = {}
-    for one in offers:
-        if is_stale(one, today):
-            old.setdefault((one.provider, one.pricing), []).append(one.as_of)
+    for offer in offers:
+        if is_stale(offer, today):
+            old.setdefault((offer.provider, offer.pricing), []).append(offer.as_of)
     return tuple(
         Stale(
             provider=provider,
@@ -154,7 +154,7 @@ def offers_csv(offers: Iterable[Offer]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_cells(one) for one in offers)
+    writer.writerows(_cells(offer) for offer in offers)
     return text.getvalue()
 
 

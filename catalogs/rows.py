@@ -37,7 +37,7 @@ class Row:
         return self.values.get(field, "").strip() or None
 
     def text(self, field: str) -> str:
-        """The text, which must be there."""
+        """The text without surrounding space; raises CatalogError where the cell is empty."""
         value = self.optional_text(field)
         if value is None:
             raise self.fail(field, "a text: it must not be empty")
@@ -88,13 +88,13 @@ class Row:
         try:
             return choices(value.lower())
         except ValueError:
-            raise self.fail(field, "one of " + ", ".join(one.value for one in choices)) from None
+            raise self.fail(field, "one of " + ", ".join(choice.value for choice in choices)) from None
 
     def choice(self, field: str, choices: type[Choice]) -> Choice:
         """A member of ``choices`` by its value, which must be there."""
         value = self.optional_choice(field, choices)
         if value is None:
-            raise self.fail(field, "one of " + ", ".join(one.value for one in choices))
+            raise self.fail(field, "one of " + ", ".join(choice.value for choice in choices))
         return value
 
     def optional_day(self, field: str) -> date | None:
@@ -107,7 +107,7 @@ class Row:
             raise self.fail(field, "a date such as 2026-11-21") from None
 
     def day(self, field: str) -> date:
-        """A date, which must be there."""
+        """A date written as 2026-11-21; raises CatalogError where it is not, or the cell is empty."""
         value = self.optional_day(field)
         if value is None:
             raise self.fail(field, "a date such as 2026-11-21: it must not be empty")

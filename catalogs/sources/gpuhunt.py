@@ -106,9 +106,12 @@ def read_items(
 
 def _sources(root: str, gpus: Mapping[str, Gpu], today: date) -> Iterator[Source]:
     providers = load_providers().values()
-    published = [one.gpuhunt_catalog for one in providers if one.gpuhunt_catalog]
+    published = [provider.gpuhunt_catalog for provider in providers if provider.gpuhunt_catalog]
     if root == INSTALLED:
-        for name in (*published, *(one.gpuhunt_online for one in providers if one.gpuhunt_online)):
+        for name in (
+            *published,
+            *(provider.gpuhunt_online for provider in providers if provider.gpuhunt_online),
+        ):
             read = partial(import_installed_gpuhunt, name, gpus, today)
             yield Source(provider=provider_name(name), read=read)
         return

@@ -98,7 +98,9 @@ def read_vms(lines: Iterable[str], cloud: str, gpus: Mapping[str, Gpu], source: 
 
 
 def _sources(root: str, gpus: Mapping[str, Gpu], today: date) -> Iterator[Source]:  # noqa: ARG001 - its files are dated
-    for cloud in providers_in(root, "*/vms.csv", (one.skypilot_catalog for one in load_providers().values())):
+    for cloud in providers_in(
+        root, "*/vms.csv", (provider.skypilot_catalog for provider in load_providers().values())
+    ):
         yield Source(provider=provider_name(cloud), read=partial(import_skypilot, root, cloud, gpus))
 
 
@@ -221,8 +223,8 @@ def _cpu_class(provider: str, vm: _Vm) -> str | None:
 def _offers(provider: str, gpu: Gpu, zones: list[_Vm], source: str, as_of: date) -> Iterator[Offer]:
     """On demand and spot in one region, from the rows of its zones."""
     vm = zones[0]
-    full = min((one.price_usd_per_hour for one in zones if one.price_usd_per_hour), default=None)
-    spot = min((one.spot_usd_per_hour for one in zones if one.spot_usd_per_hour), default=None)
+    full = min((zone.price_usd_per_hour for zone in zones if zone.price_usd_per_hour), default=None)
+    spot = min((zone.spot_usd_per_hour for zone in zones if zone.spot_usd_per_hour), default=None)
     for pricing, price in ((Pricing.ON_DEMAND, full), (Pricing.SPOT, None if spot == full else spot)):
         if price is not None:
             count = max(1, int(vm.accelerator_count))

@@ -44,12 +44,12 @@ class CostTerm:
 
     @classmethod
     def of(cls, name: str, usd: Estimate, formula: str) -> CostTerm:
-        """With the ends of an estimate."""
+        """The term with the ends of an estimate, in dollars; ``formula`` says in words how it is made."""
         return cls(name=name, low_usd=usd.low, expected_usd=usd.expected, high_usd=usd.high, formula=formula)
 
     @classmethod
     def fixed(cls, name: str, usd: float, formula: str) -> CostTerm:
-        """The same at both ends."""
+        """The term ``name`` of ``usd`` dollars, the same at both ends of the interval."""
         return cls(name=name, low_usd=usd, expected_usd=usd, high_usd=usd, formula=formula)
 
     @property
@@ -70,19 +70,19 @@ class Breakdown:
 
     @property
     def total_usd(self) -> Estimate:
-        """The sum of all terms."""
+        """The sum of all terms, the sweep among them, in dollars."""
         return self._sum(self.terms)
 
     @property
     def run_usd(self) -> Estimate:
-        """The sum of all terms but the sweep."""
-        return self._sum([one for one in self.terms if one.name != SWEEP])
+        """The sum of all terms but the sweep, which is spent already, in dollars."""
+        return self._sum([term for term in self.terms if term.name != SWEEP])
 
     def _sum(self, terms: Sequence[CostTerm]) -> Estimate:
         return Estimate(
-            low=math.fsum(one.low_usd for one in terms),
-            expected=math.fsum(one.expected_usd for one in terms),
-            high=math.fsum(one.high_usd for one in terms),
+            low=math.fsum(term.low_usd for term in terms),
+            expected=math.fsum(term.expected_usd for term in terms),
+            high=math.fsum(term.high_usd for term in terms),
             basis=self.basis,
         )
 
@@ -122,7 +122,7 @@ def sweep_term(spent_usd: float) -> CostTerm:
 
 
 def hourly_usd(offer: Offer, instance_count: int) -> float:
-    """Dollars per hour for all instances."""
+    """Dollars per hour for ``instance_count`` instances of ``offer`` together."""
     return offer.price_usd_per_hour * instance_count
 
 
@@ -164,14 +164,14 @@ def device_usd_per_hour(offers: Iterable[Offer], gpu: Gpu, vcpus: int | None = N
     An instance's price is shared equally by its GPUs, or by its vCPUs when it has none. None when the
     catalog does not price the device, or when the vCPUs to be priced are unknown.
     """
-    mine = [one for one in offers if one.gpu == gpu.name and one.pricing is Pricing.ON_DEMAND]
+    mine = [offer for offer in offers if offer.gpu == gpu.name and offer.pricing is Pricing.ON_DEMAND]
     if not mine:
         return None
     if gpu.kind is DeviceKind.GPU:
-        return min(one.price_usd_per_hour / one.gpu_count for one in mine)
+        return min(offer.price_usd_per_hour / offer.gpu_count for offer in mine)
     if vcpus is None:
         return None
-    return min(one.price_usd_per_hour / one.vcpus for one in mine) * vcpus
+    return min(offer.price_usd_per_hour / offer.vcpus for offer in mine) * vcpus
 
 
 def held_usd(held_s: float, device_count: int, usd_per_hour: float | None) -> float | None:

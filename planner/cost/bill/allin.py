@@ -49,7 +49,10 @@ def all_in_bill(
     parameters: CostAssumptions,
     egress: Sequence[EgressPrice] = (),
 ) -> AllInBill:
-    """The bill of ``training_s`` of steps on ``instance_count`` instances of ``offer``."""
+    """The bill, in dollars, of ``training_s`` seconds of steps on ``instance_count`` instances of ``offer``.
+
+    ``egress`` prices the way of the data set; without a price for it the bill names it as not counted.
+    """
     rent = rent_terms(offer, instance_count, training_s, parameters)
     return bill_of(offer, rent, _each(training_s, parameters.held_s), parameters, egress)
 
@@ -61,7 +64,11 @@ def bill_of(
     parameters: CostAssumptions,
     egress: Sequence[EgressPrice] = (),
 ) -> AllInBill:
-    """The bill with a rent from elsewhere, such as `interrupted_terms`; ``held_s`` is what storage lasts."""
+    """The bill with a rent that was made elsewhere, such as by `interrupted_terms`.
+
+    ``held_s`` is how long, in seconds, data and checkpoints are kept, which is as long as the instances are
+    held.
+    """
     transfer = transfer_term(offer, parameters, egress)
     sweep = None if parameters.sweep_usd is None else sweep_term(parameters.sweep_usd)
     rest = [
@@ -151,9 +158,9 @@ def interrupted_terms(
     known = (*steady, rounding)
     lost = CostTerm(
         name="interruptions",
-        low_usd=_rest(rent_usd.low, math.fsum(one.low_usd for one in known)),
-        expected_usd=_rest(rent_usd.expected, math.fsum(one.expected_usd for one in known)),
-        high_usd=_rest(rent_usd.high, math.fsum(one.high_usd for one in known)),
+        low_usd=_rest(rent_usd.low, math.fsum(term.low_usd for term in known)),
+        expected_usd=_rest(rent_usd.expected, math.fsum(term.expected_usd for term in known)),
+        high_usd=_rest(rent_usd.high, math.fsum(term.high_usd for term in known)),
         formula=f"restarts and work done twice (Daly 2006) {_RATE}; interval: the luck of interruptions",
     )
     return (*steady, *_charged(rounding, lost))
@@ -166,7 +173,7 @@ def _rest(whole: float, known: float) -> float:
 
 
 def _charged(*terms: CostTerm) -> tuple[CostTerm, ...]:
-    return tuple(one for one in terms if not one.is_zero)
+    return tuple(term for term in terms if not term.is_zero)
 
 
 def _each(estimate: Estimate, formula: Callable[[float], float]) -> Estimate:

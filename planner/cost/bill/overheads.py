@@ -36,16 +36,17 @@ class CheckpointTimes:
 
 
 def start_of(measurements: Sequence[Measurement], config: TrialConfig) -> StartTimes:
-    """Medians over the trials that were compiled, or not, as ``config`` is.
+    """Seconds from a worker's start to a steady step: medians of the trials compiled, or not, as ``config``
+    is.
 
     The first step holds compilation and lazy initialisation; what it takes beyond a steady one is theirs.
     """
-    alike = [one for one in measurements if one.config.is_compiled == config.is_compiled]
+    alike = [trial for trial in measurements if trial.config.is_compiled == config.is_compiled]
     if not alike:
         return StartTimes(start_up_s=None, compile_s=None)
     return StartTimes(
-        start_up_s=statistics.median(one.startup_s for one in alike),
-        compile_s=statistics.median(max(0.0, one.first_step_s - one.step_time_s) for one in alike),
+        start_up_s=statistics.median(trial.startup_s for trial in alike),
+        compile_s=statistics.median(max(0.0, trial.first_step_s - trial.step_time_s) for trial in alike),
     )
 
 
@@ -55,13 +56,15 @@ def checkpoint_times(
     profile: WorkloadProfile,
     bytes_per_s: float | None = None,
 ) -> CheckpointTimes:
-    """At the speed that the user states; else as a trial measured it; else at the speed that is assumed.
+    """What saving and loading a full checkpoint takes, in seconds, and its size in bytes.
+
+    At the speed that the user states, else as a trial measured it, else at ``CHECKPOINT_BYTES_PER_S``.
 
     Of several trials that of the same parallelism and number of workers is nearest, then that of the same
     parallelism: sharded state is written by every worker, replicated state by one.
     """
-    timed = [one for one in measurements if one.checkpoint is not None]
-    nearest = min(timed, key=lambda one: _difference(one.config, config), default=None)
+    timed = [trial for trial in measurements if trial.checkpoint is not None]
+    nearest = min(timed, key=lambda trial: _difference(trial.config, config), default=None)
     cost = nearest.checkpoint if nearest is not None else None
     size_bytes = state_bytes(profile) if cost is None else cost.size_bytes
     if cost is not None and bytes_per_s is None:
@@ -107,9 +110,9 @@ def power_w(measurements: Sequence[Measurement], config: TrialConfig) -> float |
 
     def median_of(is_meant: Callable[[Measurement], bool]) -> float | None:
         known = [
-            one.telemetry.power_w
-            for one in measurements
-            if is_meant(one) and one.telemetry is not None and one.telemetry.power_w is not None
+            trial.telemetry.power_w
+            for trial in measurements
+            if is_meant(trial) and trial.telemetry is not None and trial.telemetry.power_w is not None
         ]
         return statistics.median(known) if known else None
 

@@ -30,7 +30,7 @@ BIN_COUNT = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What holds for all plans alike."""
+    """What prices every plan alike: the run, what is assumed of its costs, and what trials measured."""
 
     target: Target
     profile: WorkloadProfile
@@ -88,7 +88,7 @@ class Pricer:
         self, offer: Offer, instance_count: int, config: TrialConfig, steps_s: Estimate, *, is_spot: bool
     ) -> PricedRun:
         checkpoint = self._checkpoint_of(config)
-        saving = min(checkpoint.savings, key=lambda one: one.stall_s)
+        saving = min(checkpoint.savings, key=lambda saving: saving.stall_s)
         parameters = replace(
             self._parameters_of(config),
             checkpoint_stall_s=saving.stall_s,

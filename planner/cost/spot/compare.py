@@ -56,7 +56,7 @@ def compare_policies(
             found.append(
                 _fallback(job, work_s, (spot, on_demand), instance_count, (deadline_s, interval_s), seed)
             )
-    return tuple(sorted(found, key=lambda one: one.cost_usd.expected))
+    return tuple(sorted(found, key=lambda outcome: outcome.cost_usd.expected))
 
 
 def fallback_interval_s(job: SpotJob, deadline_s: float) -> float:
@@ -146,17 +146,17 @@ def _fallback(
 
     runs = played(work_cases(job, work_s))
     at_expected = runs if work_s.low == work_s.high else played(((1.0, job),))
-    costs_usd = [_rent_usd(one, spot, on_demand, count) for one in runs]
-    mean_usd = statistics.fmean(_rent_usd(one, spot, on_demand, count) for one in at_expected)
-    walls_s = [one.wall_s for one in runs]
-    mean_s = statistics.fmean(one.wall_s for one in at_expected)
-    on_demand_s = sum(sum(one.on_demand_held_s) for one in runs)
-    held_s = on_demand_s + sum(sum(one.spot_held_s) for one in runs)
+    costs_usd = [_rent_usd(run, spot, on_demand, count) for run in runs]
+    mean_usd = statistics.fmean(_rent_usd(run, spot, on_demand, count) for run in at_expected)
+    walls_s = [run.wall_s for run in runs]
+    mean_s = statistics.fmean(run.wall_s for run in at_expected)
+    on_demand_s = sum(sum(run.on_demand_held_s) for run in runs)
+    held_s = on_demand_s + sum(sum(run.spot_held_s) for run in runs)
     return PolicyOutcome(
         policy=Policy.SPOT_WITH_FALLBACK,
         cost_usd=_estimate(costs_usd, mean_usd, 0.1, work_s),
         wall_s=_estimate(walls_s, mean_s, 0.05, work_s),
-        miss_probability=sum(one > deadline_s for one in walls_s) / len(walls_s),
+        miss_probability=sum(wall_s > deadline_s for wall_s in walls_s) / len(walls_s),
         on_demand_fraction=on_demand_s / held_s,
         checkpoint_interval_s=interval_s,
     )
@@ -169,8 +169,8 @@ def _play(job: SpotJob, interval_s: float, deadline_s: float, seed: str) -> Simu
 
 
 def _rent_usd(run: SimulatedRun, spot: Offer, on_demand: Offer, count: int) -> float:
-    spot_s = sum(billed_s(spot, one) for one in run.spot_held_s)
-    on_demand_s = sum(billed_s(on_demand, one) for one in run.on_demand_held_s)
+    spot_s = sum(billed_s(spot, held_s) for held_s in run.spot_held_s)
+    on_demand_s = sum(billed_s(on_demand, held_s) for held_s in run.on_demand_held_s)
     hours_usd = spot_s * hourly_usd(spot, count) + on_demand_s * hourly_usd(on_demand, count)
     return hours_usd / SECONDS_PER_HOUR
 

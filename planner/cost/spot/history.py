@@ -45,20 +45,20 @@ def estimate_market(
     observed_s = hits = shortage_s = 0.0
     shortages = 0
     previous_s, up_count = changes[0].at_s, 0
-    for one in (*changes, CapacityChange(at_s=until_s, gained=0, lost=0, up_count=0)):
-        length_s = min(one.at_s, until_s) - previous_s
+    for change in (*changes, CapacityChange(at_s=until_s, gained=0, lost=0, up_count=0)):
+        length_s = min(change.at_s, until_s) - previous_s
         if up_count >= instance_count:
             observed_s += length_s
         else:
             shortage_s += length_s
-        if one.at_s >= until_s:
+        if change.at_s >= until_s:
             break
-        if up_count >= instance_count and one.lost:
-            hits += hit_probability(up_count, one.lost, instance_count)
+        if up_count >= instance_count and change.lost:
+            hits += hit_probability(up_count, change.lost, instance_count)
         was_enough = up_count >= instance_count
-        up_count += one.gained - one.lost
+        up_count += change.gained - change.lost
         shortages += was_enough and up_count < instance_count
-        previous_s = one.at_s
+        previous_s = change.at_s
     if observed_s <= 0:
         return None
     low, high = poisson_interval(hits)
@@ -82,10 +82,10 @@ def replacement_wait_s(changes: Sequence[CapacityChange], until_s: float, target
     missing_s = 0.0
     losses = max(0, target_count - changes[0].gained)
     previous_s, up_count = changes[0].at_s, 0
-    for one in changes:
-        missing_s += (one.at_s - previous_s) * max(0, target_count - up_count)
-        losses += one.lost
-        previous_s, up_count = one.at_s, one.up_count + one.gained - one.lost
+    for change in changes:
+        missing_s += (change.at_s - previous_s) * max(0, target_count - up_count)
+        losses += change.lost
+        previous_s, up_count = change.at_s, change.up_count + change.gained - change.lost
     missing_s += (until_s - previous_s) * max(0, target_count - up_count)
     return missing_s / losses if losses else None
 

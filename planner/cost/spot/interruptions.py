@@ -33,7 +33,7 @@ class PoissonInterruptions:
         self._until_s = self._lifetime_s()
 
     def available_at_s(self, time_s: float) -> float:
-        """See `InterruptionProcess`."""
+        """The first moment from ``time_s`` on, in seconds, at which there is capacity."""
         while self._until_s <= time_s:
             self._from_s = self._until_s
             if self._wait_s > 0:
@@ -42,7 +42,7 @@ class PoissonInterruptions:
         return max(time_s, self._from_s)
 
     def interrupted_at_s(self, time_s: float) -> float:
-        """See `InterruptionProcess`."""
+        """When instances that run at ``time_s`` will be taken away, in seconds; infinite for never."""
         assert self._from_s <= time_s < self._until_s
         return self._until_s
 

@@ -46,12 +46,12 @@ class Restart:
 
     @property
     def total_s(self) -> float:
-        """Of a restart from a checkpoint."""
+        """Billed seconds of a restart from a checkpoint, loading it included."""
         return self.first_s + self.load_s
 
     @property
     def first_s(self) -> float:
-        """Of the first start, which has no checkpoint to load."""
+        """Billed seconds of the first start, which has no checkpoint to load."""
         return self.provisioning_s + self.set_up_s + self.start_up_s + self.compile_s
 
 
@@ -67,7 +67,7 @@ class SaveCost:
 
     @classmethod
     def synchronous(cls, save_s: float) -> SaveCost:
-        """Training waits until the checkpoint is on disk."""
+        """A save of ``save_s`` seconds during which training waits until the checkpoint is on disk."""
         return cls(stall_s=save_s, durable_s=save_s)
 
 

@@ -108,7 +108,8 @@ def mean_times(job: SpotJob, work_s: Estimate) -> SpotTimes | None:
     if not makes_headway(job, interval_s):
         return None
     low, mean, high = (
-        means(job.with_work(one), min(interval_s, one)) for one in (work_s.low, work_s.expected, work_s.high)
+        means(job.with_work(length_s), min(interval_s, length_s))
+        for length_s in (work_s.low, work_s.expected, work_s.high)
     )
     return SpotTimes(
         interval_s=interval_s,

@@ -32,7 +32,7 @@ class Policy(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a policy was chosen."""
+    """Why a policy was chosen, in words for the report."""
 
     ONLY_ONE = "nothing else can be compared"
     CHEAPEST = "the cheapest on average, and no deadline is set"
@@ -69,9 +69,9 @@ class PolicyChoice:
     @property
     def saved_usd(self) -> float | None:
         """Expected saving against on-demand; None where that is not among the compared."""
-        for one in self.compared:
-            if one.policy is Policy.ON_DEMAND:
-                return one.cost_usd.expected - self.chosen.cost_usd.expected
+        for outcome in self.compared:
+            if outcome.policy is Policy.ON_DEMAND:
+                return outcome.cost_usd.expected - self.chosen.cost_usd.expected
         return None
 
 
@@ -84,16 +84,18 @@ def choose_policy(
     """
     if not compared:
         return None
-    in_order = tuple(sorted(compared, key=lambda one: one.cost_usd.expected))
-    in_time = [one for one in in_order if (one.miss_probability or 0.0) <= accepted_miss_fraction]
+    in_order = tuple(sorted(compared, key=lambda outcome: outcome.cost_usd.expected))
+    in_time = [outcome for outcome in in_order if (outcome.miss_probability or 0.0) <= accepted_miss_fraction]
     if in_time:
         most_usd = in_time[0].cost_usd.expected * (1 + PLAY_ERROR_FRACTION)
-        near = [one for one in in_time if one.cost_usd.expected <= most_usd]
-        chosen = min(near, key=lambda one: list(Policy).index(one.policy))
+        near = [outcome for outcome in in_time if outcome.cost_usd.expected <= most_usd]
+        chosen = min(near, key=lambda outcome: list(Policy).index(outcome.policy))
         has_deadline = chosen.miss_probability is not None
         reason = Reason.CHEAPEST_IN_TIME if has_deadline else Reason.CHEAPEST
     else:
-        chosen = min(in_order, key=lambda one: (one.miss_probability or 0.0, one.cost_usd.expected))
+        chosen = min(
+            in_order, key=lambda outcome: (outcome.miss_probability or 0.0, outcome.cost_usd.expected)
+        )
         reason = Reason.LEAST_LATE
     return PolicyChoice(
         chosen=chosen,

@@ -49,12 +49,12 @@ class Means:
 
     @property
     def held_s(self) -> float:
-        """While instances are held."""
+        """Seconds during which instances are held and billed."""
         return self.work_s + self.saving_s + self.lost_s + self.starting_s
 
     @property
     def wall_s(self) -> float:
-        """From the first request to the end."""
+        """Seconds from the first request to the end, waits for capacity included."""
         return self.held_s + self.waiting_s
 
 
@@ -74,14 +74,14 @@ def means(job: SpotJob, interval_s: float) -> Means:
     """What ``job`` takes on average when it saves every ``interval_s`` of work and at its end."""
     rate = job.interruptions_per_s
     segments = segments_of(job, interval_s)
-    count = math.fsum(one.count * one.interruption_count for one in segments)
-    lost_s = math.fsum(one.count * one.interruption_count * one.lost_s for one in segments)
+    count = math.fsum(segment.count * segment.interruption_count for segment in segments)
+    lost_s = math.fsum(segment.count * segment.interruption_count * segment.lost_s for segment in segments)
     restart_s = retried_s(rate, job.restart.total_s)
     first_s = retried_s(rate, job.restart.first_s)
     held_again = count * math.exp(rate * job.restart.total_s) + math.expm1(rate * job.restart.first_s)
     return Means(
         work_s=job.work_s,
-        saving_s=sum(one.count for one in segments) * job.saving.stall_s,
+        saving_s=sum(segment.count for segment in segments) * job.saving.stall_s,
         lost_s=lost_s,
         starting_s=first_s + count * restart_s,
         waiting_s=held_again * job.wait_s,

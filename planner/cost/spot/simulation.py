@@ -50,7 +50,7 @@ class _Progress:
 
     @property
     def left_s(self) -> float:
-        """Work that no checkpoint has yet."""
+        """Seconds of work that no checkpoint has yet."""
         return self.job.work_s - self.done_s
 
     @property
@@ -97,7 +97,7 @@ class _Progress:
         self.now_s += held_s
 
     def result(self) -> SimulatedRun:
-        """What came of it."""
+        """The played run: times in seconds, infinite where the work was not done, and interruptions."""
         return SimulatedRun(
             wall_s=self.now_s if self.left_s <= 1e-6 * self.job.work_s else math.inf,
             spot_held_s=tuple(self.spot_held_s),

@@ -102,8 +102,8 @@ def _beyond_base(job: SpotJob, segments: tuple[Segments, ...], grid: _Grid) -> _
     restart = restart / (1 - retry * (1 - _survives(rate, total_s)))
     first = wait * grid.interrupted(rate, first_s)
     whole = _survives(rate, first_s) / (1 - first * (1 - _survives(rate, first_s)))
-    for one in segments:
-        whole = whole * _segment(job, one, grid, restart) ** one.count
+    for segment in segments:
+        whole = whole * _segment(job, segment, grid, restart) ** segment.count
     return np.asarray(whole)
 
 
@@ -126,7 +126,7 @@ class _Grid:
         )
 
     def waiting(self, mean_s: float) -> _Complex:
-        """An exponential time."""
+        """An exponential time with a mean of ``mean_s`` seconds, as the transform of its distribution."""
         return self._once("waiting", mean_s, 0.0, lambda: self._waiting(mean_s))
 
     def _once(self, name: str, first: float, second: float, make: Callable[[], _Complex]) -> _Complex:
@@ -194,12 +194,12 @@ def _reach_s(job: SpotJob, segments: tuple[Segments, ...]) -> float:
     restart_s = job.restart.total_s * math.exp(rate * job.restart.total_s)
     waits_s = job.wait_s * math.exp(rate * job.restart.total_s)
     mean_s, variance = job.restart.total_s, (restart_s + waits_s) ** 2
-    for one in segments:
-        each_s = one.lost_s + restart_s + waits_s
-        spread = 1 + one.interruption_count * (1 - job.notice_saved_fraction)
-        mean_s += one.count * one.interruption_count * each_s
+    for segment in segments:
+        each_s = segment.lost_s + restart_s + waits_s
+        spread = 1 + segment.interruption_count * (1 - job.notice_saved_fraction)
+        mean_s += segment.count * segment.interruption_count * each_s
         # second moments of the parts are at most twice the square of their means, as of an exponential
-        variance += one.count * one.interruption_count * each_s**2 * (1 + spread)
-    longest_s = max(one.length_s for one in segments)
+        variance += segment.count * segment.interruption_count * each_s**2 * (1 + spread)
+    longest_s = max(segment.length_s for segment in segments)
     reach_s = mean_s + _DEVIATIONS * math.sqrt(variance) + 2 * (longest_s + waits_s + restart_s)
     return max(reach_s, 1e-3 * job.work_s)
