@@ -37,9 +37,9 @@ from typing import Any
 
 from benchmarks.this_machine import CPU, cpu_group
 from trials.cluster.attach import attach
-from trials.measuring.place import Place
 from trials.measuring.settings import MeasureSettings
 from trials.model_file.source import hash_workload
+from trials.place import Place
 from trials.runner import RunnerSettings, open_runner
 from trials.step_times import half_width
 from trials.trial import Failure, Outcome, Parallelism, Precision, TrialConfig, Workload

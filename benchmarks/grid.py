@@ -91,11 +91,11 @@ def expected_s(config: TrialConfig, seen: Seen) -> float:
 def _turn(config: TrialConfig, seen: Seen, coarse: frozenset[int]) -> tuple[int, bool, int, float]:
     """Sorts what is left: stage, technique, size."""
     size, precision = config.micro_batch_size, _PRECISIONS.index(config.precision)
-    if config.is_compiled:
-        return 2 if size in coarse else 3, config.is_checkpointed, precision, size
+    if "compile" in config.techniques:
+        return 2 if size in coarse else 3, ("activation_checkpointing" in config.techniques), precision, size
     if size in coarse:
-        return 0, config.is_checkpointed, precision, size
+        return 0, ("activation_checkpointing" in config.techniques), precision, size
     if seen.gap is not None and seen.gap[0] < size < seen.gap[1]:
         middle = abs(math.log(size * size / (seen.gap[0] * seen.gap[1])))
-        return 1, config.is_checkpointed, precision, middle
-    return 3, config.is_checkpointed, precision, size
+        return 1, ("activation_checkpointing" in config.techniques), precision, middle
+    return 3, ("activation_checkpointing" in config.techniques), precision, size

@@ -141,7 +141,9 @@ def print_recorded(paths: list[Path]) -> None:
             traces, size = recording.profile.traces, best.config.micro_batch_size
             flops = micro_batch_flops(traces, size)
             per_sample = "-" if flops is None else f"{flops / size / 1e9:.3f}"
-            knobs = " compiled" * best.config.is_compiled + " checkpointed" * best.config.is_checkpointed
+            knobs = " compiled" * ("compile" in best.config.techniques) + " checkpointed" * (
+                "activation_checkpointing" in best.config.techniques
+            )
             share = _percent(peak_fraction(best, traces, gpus))
             print(
                 f"{recording.name:34} {precision:9} {size:11} {best.throughput_per_s:10,.1f} {per_sample:>12}"

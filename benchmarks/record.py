@@ -72,7 +72,9 @@ def record(name: str, size: str, given: argparse.Namespace, ends_s: float) -> No
     if gpu is None:
         sys.exit(f"{recording.gpu} is not in catalogs/gpus.csv; add a row with its figures, then record")
     is_compiled = not given.no_compile and gpu.kind is DeviceKind.GPU
-    grid = configs_for(recording.target, gpu, 1, 1, recording.profile, Knobs(is_compile_allowed=is_compiled))
+    grid = configs_for(
+        recording.target, gpu, 1, 1, recording.profile, Knobs(techniques={"compile": is_compiled})
+    )
     print(f"{path.name}: {len(recording.outcomes)} of up to {len(grid)} trials recorded before", flush=True)
     recording = _settled(recording, path)
     while time.monotonic() < ends_s and len(recording.outcomes) < given.max_trials:
@@ -129,8 +131,8 @@ def shown(outcome: Outcome, profile: WorkloadProfile, gpus: dict[str, Gpu]) -> s
     """One trial in a line."""
     config = outcome.config
     knobs = f"{config.micro_batch_size:>5} x {config.accumulation:<4} {config.precision:5}"
-    knobs += " checkpointed" if config.is_checkpointed else " " * 13
-    knobs += " compiled" if config.is_compiled else " " * 9
+    knobs += " checkpointed" if ("activation_checkpointing" in config.techniques) else " " * 13
+    knobs += " compiled" if ("compile" in config.techniques) else " " * 9
     if isinstance(outcome, Failure):
         return f"{knobs} {outcome.kind}: {outcome.reason[:120]}"
     share = peak_fraction(outcome, profile.traces, gpus)

@@ -65,7 +65,7 @@ def run_fresh(
             import torch.distributed as dist
 
             from trials.measuring.measure import measure, merge
-            from trials.measuring.place import Place
+            from trials.place import Place
 
             rank = ray.train.get_context().get_world_rank()
             group = dist.group.WORLD if config.gpu_count > 1 else None

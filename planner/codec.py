@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from planner.errors import PlannerError
+from trials.api import RENAMED, updated
 
 Value = TypeVar("Value")
 
@@ -27,6 +29,8 @@ def to_json(value: object) -> str:
 def from_json(text: str, of: type[Value], *, where: str) -> Value:
     """The dataclass again. Raises PlannerError naming ``where`` and the field when the text does not fit."""
     try:
+        if any(f'"{name}"' in text for name in RENAMED):
+            text = json.dumps(updated(json.loads(text)))
         value: Value = _adapter(of).validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]

@@ -216,7 +216,6 @@ def make_trace(**changes: Any) -> Trace:
     figures: dict[str, Any] = {
         "micro_batch_size": 2,
         "precision": Precision.FP32,
-        "is_checkpointed": False,
         "operations": (matmul, update),
         "peak_bytes": 64 * 1024**2,
         "parameter_bytes": 4 * 1_000_000,

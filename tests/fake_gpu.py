@@ -72,8 +72,10 @@ class FakeGpu:
         )
 
     def step_s(self, config: TrialConfig) -> float:
-        speed = SPEEDUP[config.precision] * (1.25 if config.is_compiled else 1.0)
-        per_sample_s = self.per_sample_s / speed * (4 / 3 if config.is_checkpointed else 1.0)
+        speed = SPEEDUP[config.precision] * (1.25 if ("compile" in config.techniques) else 1.0)
+        per_sample_s = (
+            self.per_sample_s / speed * (4 / 3 if ("activation_checkpointing" in config.techniques) else 1.0)
+        )
         micro_s = self.launch_s + per_sample_s * config.micro_batch_size
         sync_s = self.sync_s * math.log2(config.gpu_count) if config.gpu_count > 1 else 0.0
         if config.parallelism == Parallelism.FSDP2:
@@ -81,7 +83,11 @@ class FakeGpu:
         return micro_s * config.accumulation + sync_s + self.optimizer_s
 
     def peak_bytes(self, config: TrialConfig, length: float = 1.0) -> int:
-        per_sample = length * self.per_sample_bytes * (0.35 if config.is_checkpointed else 1.0)
+        per_sample = (
+            length
+            * self.per_sample_bytes
+            * (0.35 if ("activation_checkpointing" in config.techniques) else 1.0)
+        )
         per_sample *= 1.0 if config.precision in (Precision.FP32, Precision.TF32) else 0.6
         shards = config.gpu_count if config.parallelism == Parallelism.FSDP2 else 1
         return int(self.fixed_bytes / shards + per_sample * config.micro_batch_size)

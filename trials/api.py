@@ -15,6 +15,7 @@ from trials.errors import TrialsError
 from trials.extras import CheckpointCost, Extras, GradientNoise, LinkProbe
 from trials.measuring.settings import MeasureSettings
 from trials.model_file.source import hash_workload, local_files
+from trials.older import RENAMED, updated
 from trials.profile import Operation, OperationClass, TargetHint, Trace, TraceMode, WorkloadProfile
 from trials.registry import Registry
 from trials.step_times import half_width
@@ -34,7 +35,6 @@ from trials.trial import (
     Workload,
 )
 from trials.whole_file import TEMPORARY_SUFFIX, write_whole
-from trials.workers.extras_due import shows_noise
 from trials.workers.limits import SCHEDULE_FRACTION, START_LIMIT_S
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ LAZY = {
 """Names that are imported when they are first asked for, by the module that has them."""
 
 __all__ = [
+    "RENAMED",
     "SCHEDULE_FRACTION",
     "START_LIMIT_S",
     "TEMPORARY_SUFFIX",
@@ -119,8 +120,8 @@ __all__ = [
     "random_state",
     "read_state",
     "restore_random_state",
-    "shows_noise",
     "submit",
+    "updated",
     "version_problems",
     "write_state",
     "write_whole",

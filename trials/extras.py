@@ -17,6 +17,7 @@ class Extras:
     """What is wanted besides the steps; nothing, unless asked for."""
 
     is_checkpoint_timed: bool = False
+    is_whole_checkpoint_known: bool = False  # then a model is timed only where it is sharded
     checkpoint_directory: str | None = None  # None: the disk of the node that the worker runs on
     are_links_probed: bool = False  # of two workers or more
     is_noise_measured: bool = False  # of one worker
@@ -36,6 +37,7 @@ class CheckpointCost:
 
     directory: str
     size_bytes: int  # of all its files
+    is_sharded: bool = False  # saved by all workers at once, each its part
     save_s: float  # synchronous: training waits so long
     async_stall_s: float  # asynchronous: training waits so long
     async_durable_s: float  # and so long after its beginning the checkpoint would survive

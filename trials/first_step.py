@@ -27,14 +27,13 @@ from torch import nn
 
 from trials.check import CHECK_BATCH_SIZE, RealStep
 from trials.errors import TrialsError, Unsupported
-from trials.measuring.wrap import NO_BLOCKS
 from trials.model_file.adapters.lightning import is_lightning
-from trials.model_file.blocks import find_blocks
+from trials.model_file.blocks import NO_BLOCKS, find_blocks
 from trials.model_file.contract import LoadedWorkload, Step, call_user
 from trials.model_file.loader import BatchFunction, DatasetSource, move_to, one_batch, tensors_of
 from trials.model_file.workload import load
 from trials.profile import Adapter, WorkloadProfile
-from trials.trial import Precision, Workload
+from trials.trial import Workload
 from trials.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -74,9 +73,7 @@ def _look(
         try:
             found = survey(loaded, micro_batch_size=CHECK_BATCH_SIZE)
             cache = TraceCache.of(loaded.workload.sha256, found.digest)
-            known = cache.read() or (
-                trace_step(loaded, micro_batch_size=CHECK_BATCH_SIZE, precision=Precision.FP32),
-            )
+            known = cache.read() or (trace_step(loaded, micro_batch_size=CHECK_BATCH_SIZE, precision="fp32"),)
             step = found.step
             why_not = why_no_real_step(known[0], available_bytes, is_wanted=how is RealStep.ALWAYS)
         except TrialsError as error:

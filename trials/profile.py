@@ -60,7 +60,7 @@ class Trace:
 
     micro_batch_size: int
     precision: str
-    is_checkpointed: bool
+    techniques: tuple[str, ...] = ()  # of those that change the operations
     operations: tuple[Operation, ...]
     peak_bytes: int  # tensors alive at the peak
     parameter_bytes: int

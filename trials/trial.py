@@ -104,11 +104,14 @@ class TrialConfig:
     accumulation: int
     precision: str  # this and the next: names, see `trials.modes`
     parallelism: str
-    is_checkpointed: bool = False  # activation checkpointing
-    is_compiled: bool = False  # torch.compile
+    techniques: tuple[str, ...] = ()  # that are on, sorted: names, too
+    workers_per_replica: int = 1  # that share each sample, as tensor- and pipeline-parallel ones do
     loader_worker_count: int | None = None  # these three: see `Loading`
     loader_prefetch_count: int | None = None
     is_pinned: bool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "techniques", tuple(sorted(self.techniques)))
 
     @property
     def loading(self) -> Loading:
@@ -131,7 +134,7 @@ class TrialConfig:
     @property
     def global_batch_size(self) -> int:
         """Samples per optimizer step over all workers."""
-        return self.micro_batch_size * self.accumulation * self.gpu_count
+        return self.micro_batch_size * self.accumulation * self.gpu_count // self.workers_per_replica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ def config_of(row: dict[str, object], suffix: str, gpu: str) -> TrialConfig:
         accumulation=int(str(row[f"GradAccum{suffix}"])),
         precision=Precision.BF16,
         parallelism=Parallelism.FSDP2,
-        is_checkpointed=bool(row[f"Activation Checkpointing{suffix}"]),
+        techniques=("activation_checkpointing",) if row[f"Activation Checkpointing{suffix}"] else (),
     )
 
 
@@ -68,7 +68,9 @@ def sequence_of(row: dict[str, object]) -> int:
 def known_of(row: dict[str, object], configs: list[TrialConfig]) -> WorkloadProfile:
     """What `planner check` would know: the size, and the traces of the micro batches at hand."""
     model, length = MODELS[str(row["Model"])], sequence_of(row)
-    traced = sorted({(one.micro_batch_size, one.is_checkpointed) for one in configs})
+    traced = sorted(
+        {(one.micro_batch_size, ("activation_checkpointing" in one.techniques)) for one in configs}
+    )
     return profile_of(
         model.parameter_count,
         [mpt_trace(model, length, size, is_checkpointed=checkpointed) for size, checkpointed in traced],

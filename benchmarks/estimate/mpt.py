@@ -66,7 +66,7 @@ def mpt_trace(model: Mpt, sequence_length: int, micro_batch_size: int, *, is_che
     return Trace(
         micro_batch_size=micro_batch_size,
         precision=Precision.BF16,
-        is_checkpointed=is_checkpointed,
+        techniques=("activation_checkpointing",) if is_checkpointed else (),
         operations=(
             *forward,
             head,

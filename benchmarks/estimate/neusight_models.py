@@ -92,7 +92,6 @@ def _from_row(row: dict[str, Any]) -> Trace:
     return Trace(
         micro_batch_size=row["batch"],
         precision=Precision.FP32,
-        is_checkpointed=False,
         operations=operations,
         mode=TraceMode.GRADIENTS if row["mode"] == "train" else TraceMode.INFERENCE,
         **row["sizes_bytes"],

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.estimate.models import Case, published_cases
-from trials.measuring.wrap import checkpoint_blocks
+from trials.modes import TECHNIQUES
 from trials.profile import Trace
 from trials.trace.tracing import Built, trace_built
 from trials.trial import Precision
@@ -88,12 +88,15 @@ def timed_trace(
     def build() -> Built:
         built = plain()
         if is_checkpointed:
-            checkpoint_blocks(built.module)
+            TECHNIQUES["activation_checkpointing"].prepare(built.module)
         return built
 
     start = time.perf_counter()
     trace = trace_built(
-        build, micro_batch_size=batch_size, precision=precision, is_checkpointed=is_checkpointed
+        build,
+        micro_batch_size=batch_size,
+        precision=precision,
+        techniques=("activation_checkpointing",) if is_checkpointed else (),
     )
     return trace, time.perf_counter() - start
 

@@ -56,7 +56,7 @@ def _point(row: dict[str, Any]) -> Point:
         accumulation=int(row["GradAccum"]),
         precision=Precision.BF16,
         parallelism=Parallelism.FSDP2,
-        is_checkpointed=bool(row["Activation Checkpointing"]),
+        techniques=("activation_checkpointing",) if row["Activation Checkpointing"] else (),
     )
     return Point(values=(gpu, float(gpu_count)), config=config, step_s=step_s_of(row), samples=1e8)
 

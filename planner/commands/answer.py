@@ -18,6 +18,7 @@ from planner.estimate.scaling.probe import slow_links
 from planner.estimate.time.bottleneck import Bottleneck, bottleneck_of
 from planner.estimate.time.peak_fraction import peak_fraction
 from planner.exits import Exit
+from planner.modes import TECHNIQUES
 from planner.plans.batch_size import choose_batch_size
 from planner.plans.numerics_check import guards
 from planner.plans.recommend import recommend
@@ -151,7 +152,9 @@ def knobs_of(trials: Sequence[SavedTrial]) -> Knobs:
     """Compilation is planned where a trial has shown that it works, another way to load where timed."""
     configs = [one.outcome.config for one in trials if isinstance(one.outcome, Measurement)]
     loadings = dict.fromkeys([Loading(), *(one.loading for one in configs)])
-    return Knobs(is_compile_allowed=any(one.is_compiled for one in configs), loadings=tuple(loadings))
+    shown = {one for config in configs for one in config.techniques}
+    techniques = {one.name: one.name in shown for one in TECHNIQUES if one.is_shown_first}
+    return Knobs(techniques=techniques, loadings=tuple(loadings))
 
 
 def publish(report: Report, output: OutputFlags) -> Exit:

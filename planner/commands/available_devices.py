@@ -83,7 +83,10 @@ def _configs(
     for group in wanted or groups:  # none of the types asked for is here: what is here predicts them
         gpu = prices.gpus[group.gpu]
         has_compiler = all(node.has_compiler is not False for node in group.nodes)
-        knobs = Knobs(is_compile_allowed=flags.is_compile_allowed, has_compiler=has_compiler)
+        knobs = Knobs(
+            techniques={} if flags.is_compile_allowed is None else {"compile": flags.is_compile_allowed},
+            missing=frozenset() if has_compiler else frozenset({"C compiler"}),
+        )
         excluded += exclusions(gpu, profile, knobs)
         for count in worker_counts(gpu, group.worker_count_max, target):
             node_count = group.node_count_for(count)

@@ -18,6 +18,7 @@ from planner.errors import PlannerError
 from planner.estimate import Basis, Estimator, Hardware
 from planner.estimate.memory.usable_memory import is_fitting
 from planner.exits import Exit
+from planner.modes import TECHNIQUES
 from planner.plans.plan import hardware_of
 from planner.plans.space import Knobs, configs_for
 from planner.reports import to_terminal
@@ -85,7 +86,9 @@ def _inputs(study: SavedStudy, target: Target, prices: Prices) -> EstimateInputs
         study=study,
         estimator=estimator_of(study, prices, peers),
         target=target,
-        knobs=knobs_of(trials) if trials else Knobs(is_compile_allowed=True),
+        knobs=knobs_of(trials)
+        if trials
+        else Knobs(techniques={one.name: True for one in TECHNIQUES if one.is_shown_first}),
         measurements=tuple(one.outcome for one in trials if isinstance(one.outcome, Measurement)),
         notes=corrections(peers),
     )

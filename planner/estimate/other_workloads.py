@@ -62,7 +62,7 @@ def cross_workload_ratios(
 def _between(workload: str, before: Anchor, after: Anchor, compute: Compute) -> list[CrossWorkloadRatio]:
     """One ratio per batch size that both chips were measured at."""
     setting = before.source.setting
-    mix = compute.mixes[(setting.is_checkpointed, setting.is_compiled)]
+    mix = compute.mixes[setting.techniques]
     sizes = sorted(set(before.source.line.micro_batch_sizes) & set(after.source.line.micro_batch_sizes))
     ratios = []
     for size in sizes:

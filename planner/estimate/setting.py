@@ -24,8 +24,7 @@ class Setting:
     node_count: int
     precision: str
     parallelism: str
-    is_checkpointed: bool
-    is_compiled: bool
+    techniques: tuple[str, ...]
 
 
 def technique_of(config: TrialConfig) -> Setting:
@@ -36,8 +35,7 @@ def technique_of(config: TrialConfig) -> Setting:
         node_count=config.node_count,
         precision=config.precision,
         parallelism=config.parallelism,
-        is_checkpointed=config.is_checkpointed,
-        is_compiled=config.is_compiled,
+        techniques=config.techniques,
     )
 
 

@@ -17,7 +17,8 @@ from planner.estimate.time.measured import MeasuredSetting
 from planner.estimate.transfer.compute import Compute
 from planner.estimate.transfer.transfer_path import Anchor, SingleWorkerStep
 from planner.estimate.values import Hardware
-from planner.modes import PARALLELISMS, PRECISIONS
+from planner.modes import PARALLELISMS
+from planner.modes.chosen import traffic_of
 from planner.modes.precision import REFERENCE
 from planner.modes.terms import Group, Traffic, WorkerStep
 from trials.api import Measurement, TrialConfig, WorkloadProfile
@@ -70,7 +71,7 @@ class Workers:
 
     def _model(self, config: TrialConfig, group: Group, fabric: Fabric) -> tuple[ScalingModel, int]:
         """The fitted model of the chip, or the priors; and the largest count that was measured."""
-        traffic = traffic_of(config.parallelism, config.precision, group, self.profile)
+        traffic = traffic_of(config.parallelism, config.precision, config.techniques, group, self.profile)
         measured = (config.gpu, config.parallelism)
         model, count = self.models.get(measured), self.measured_counts.get(measured, 1)
         if model is None:
@@ -147,7 +148,7 @@ def fit_workers(
             models[key] = fit_scaling(
                 points,
                 parallelism,
-                traffic or traffic_of(parallelism, REFERENCE, _PAIR, profile),
+                traffic or traffic_of(parallelism, REFERENCE, (), _PAIR, profile),
                 fabric_of(hardware[gpu]),
                 probes=probes.get(gpu, ()),
             )
@@ -160,7 +161,7 @@ def _points(source: MeasuredSetting, alone: Compute, profile: WorkloadProfile | 
     line, setting, points = source.line, source.setting, []
     group = Group(rank_count=setting.gpu_count, node_count=setting.node_count)
     mode = PARALLELISMS[setting.parallelism]
-    traffic = traffic_of(setting.parallelism, setting.precision, group, profile)
+    traffic = traffic_of(setting.parallelism, setting.precision, setting.techniques, group, profile)
     if not any(one.source.setting.gpu == source.setting.gpu for one in alone.starts):
         return []
     for size in sorted({line.micro_batch_sizes[0], line.micro_batch_sizes[-1]}):
@@ -187,7 +188,7 @@ def _synchronisation_s(source: MeasuredSetting, profile: WorkloadProfile | None,
     if setting.gpu_count == 1:
         return 0.0
     group = Group(rank_count=setting.gpu_count, node_count=setting.node_count)
-    traffic = traffic_of(setting.parallelism, setting.precision, group, profile)
+    traffic = traffic_of(setting.parallelism, setting.precision, setting.techniques, group, profile)
     if not traffic.per_micro_batch.count and len(line.accumulations) > 1:
         return 0.0
     fabric = fabric_of(source.hardware)
@@ -196,8 +197,3 @@ def _synchronisation_s(source: MeasuredSetting, profile: WorkloadProfile | None,
     step_s = line.step_time_s(size, accumulation)
     work = WorkerStep(micro_batch_s=0.0, accumulation=accumulation, per_step_s=line.optimizer_s)
     return max(0.0, line.micro_batch_s(size) - model.micro_batch_s(step_s, work, group))
-
-
-def traffic_of(parallelism: str, precision: str, group: Group, profile: WorkloadProfile | None) -> Traffic:
-    """What the workers of ``group`` exchange of the workload."""
-    return PARALLELISMS[parallelism].traffic(profile, group, PRECISIONS[precision])

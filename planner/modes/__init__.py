@@ -9,7 +9,9 @@ from __future__ import annotations
 from planner.errors import PlannerError
 from planner.modes.parallelism import Parallelism
 from planner.modes.precision import Precision
+from planner.modes.technique import Technique
 from trials.api import Registry
 
 PRECISIONS: Registry[Precision] = Registry(Precision, __name__, PlannerError)
+TECHNIQUES: Registry[Technique] = Registry(Technique, __name__, PlannerError)
 PARALLELISMS: Registry[Parallelism] = Registry(Parallelism, __name__, PlannerError)

@@ -34,14 +34,14 @@ class Fsdp2(Parallelism):
     ) -> RankBytes:
         """A shard of the state, the block in use and the next one gathered, one block's whole gradients.
 
-        ``fully_shard`` without a MixedPrecisionPolicy gathers in the parameters' own dtype, under autocast
-        too. Without blocks the whole model is gathered at once.
+        Gathered in the precision of the passes, reduced in fp32. Without blocks the whole model at once.
         """
         shards, copies = group.rank_count, 0.0
+        gathered = state.parameters * precision.element_bytes / FULL_BYTES
         if shards > 1 and block_count > 0:
-            copies = 2.0 * state.parameters / block_count + state.gradients / block_count
+            copies = 2.0 * gathered / block_count + state.gradients / block_count
         elif shards > 1:
-            copies = state.parameters + state.gradients
+            copies = gathered + state.gradients
         return RankBytes(
             parameters=state.parameters / shards,
             gradients=state.gradients / shards,
@@ -52,7 +52,9 @@ class Fsdp2(Parallelism):
     def traffic(self, profile: WorkloadProfile | None, group: Group, precision: Precision) -> Traffic:
         if profile is None:
             return sharded_traffic(None, 0)
-        return sharded_traffic(profile.parameter_count, profile.block_count)
+        return sharded_traffic(
+            profile.parameter_count, profile.block_count, bytes_per_parameter=precision.element_bytes
+        )
 
 
 def sharded_traffic(

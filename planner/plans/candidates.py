@@ -18,6 +18,7 @@ from typing import Protocol
 from catalogs.gpus import DeviceKind, Gpu, Link
 from planner.estimate.memory.usable_memory import is_fitting
 from planner.estimate.values import Basis, Estimate, Hardware
+from planner.modes.chosen import Arithmetic, arithmetic_of, switches
 from planner.plans.plan_hardware import PlanHardware
 from planner.plans.rule_out import RuledOut
 from planner.plans.ties import NEGLIGIBLE_FRACTION
@@ -77,7 +78,7 @@ class Measured:
     """What was measured, as far as it decides which configurations are worth timing."""
 
     places: frozenset[tuple[str, int, int]]  # device, workers, nodes
-    sizes: Mapping[tuple[bool, bool, str], frozenset[int]]  # micro batch sizes by arithmetic
+    sizes: Mapping[tuple[tuple[str, ...], str], frozenset[int]]  # micro batch sizes by arithmetic
 
     def is_at(self, config: TrialConfig) -> bool:
         """Whether anything was measured on the devices of ``config``."""
@@ -85,7 +86,7 @@ class Measured:
 
     def has_size(self, config: TrialConfig) -> bool:
         """Whether its micro batch size was measured with its arithmetic, on any device."""
-        return config.micro_batch_size in self.sizes.get(_arithmetic(config), frozenset())
+        return config.micro_batch_size in self.sizes.get(_micro_batch_work(config), frozenset())
 
     def worker_counts(self, gpu: str, node_count: int) -> set[int]:
         """Worker counts measured on ``node_count`` nodes of ``gpu``."""
@@ -95,9 +96,11 @@ class Measured:
 def measured_in(outcomes: Iterable[Outcome]) -> Measured:
     """Where and at which micro batch sizes ``outcomes`` hold measurements."""
     configs = [one.config for one in outcomes if isinstance(one, Measurement)]
-    sizes: dict[tuple[bool, bool, str], frozenset[int]] = {}
+    sizes: dict[tuple[tuple[str, ...], str], frozenset[int]] = {}
     for one in configs:
-        sizes[_arithmetic(one)] = sizes.get(_arithmetic(one), frozenset()) | {one.micro_batch_size}
+        sizes[_micro_batch_work(one)] = sizes.get(_micro_batch_work(one), frozenset()) | {
+            one.micro_batch_size
+        }
     return Measured(
         places=frozenset((one.gpu, one.gpu_count, one.node_count) for one in configs),
         sizes=sizes,
@@ -117,7 +120,7 @@ class Candidates:
     _configs: dict[tuple[str, int, int], tuple[tuple[TrialConfig, ...], ...]] = field(default_factory=dict)
     _peaks: dict[tuple[TrialConfig, int | None], Estimate | None] = field(default_factory=dict)
     _by_kin: dict[tuple[str, Link, int, int], Sequence[Candidate] | NoConfig] = field(default_factory=dict)
-    _precisions: dict[str, frozenset[tuple[str, bool]]] = field(default_factory=dict)
+    _precisions: dict[str, frozenset[Arithmetic]] = field(default_factory=dict)
 
     def of(self, place: PlanHardware) -> Sequence[Candidate] | NoConfig:
         """What fits and is worth timing, or why there is nothing."""
@@ -141,12 +144,8 @@ class Candidates:
         ]
         if gpu.name not in self._precisions:
             close_s = in_order[0][1].expected * (1 + NEGLIGIBLE_FRACTION)
-            ranked = dict.fromkeys((config.precision, config.is_compiled) for (config, _), _ in in_order)
-            close = {
-                (config.precision, config.is_compiled)
-                for (config, _), time in in_order
-                if time.expected <= close_s
-            }
+            ranked = dict.fromkeys(arithmetic_of(config) for (config, _), _ in in_order)
+            close = {arithmetic_of(config) for (config, _), time in in_order if time.expected <= close_s}
             self._precisions[gpu.name] = frozenset({*list(ranked)[:PRECISION_COUNT], *close})
 
     def _of(self, place: PlanHardware) -> Sequence[Candidate] | NoConfig:
@@ -161,7 +160,7 @@ class Candidates:
             short = [
                 one
                 for one in by_technique
-                if self.measured.is_at(one[0]) or (one[0].precision, one[0].is_compiled) in shortlist
+                if self.measured.is_at(one[0]) or arithmetic_of(one[0]) in shortlist
             ]
             found = self._fitting(place, short)
             if not isinstance(found, NoConfig):
@@ -232,12 +231,12 @@ def _kin(place: PlanHardware) -> tuple[str, Link, int, int]:
     return (place.hardware.gpu.name, place.hardware.link, place.worker_counts[0], place.node_count)
 
 
-def _technique(config: TrialConfig) -> tuple[tuple[int, ...], bool, bool, str, str]:
+def _technique(config: TrialConfig) -> tuple[tuple[int, ...], tuple[bool, ...], str, str]:
     loading = (config.loader_worker_count, config.loader_prefetch_count, config.is_pinned)
     known = tuple(-1 if one is None else int(one) for one in loading)
-    return (known, config.is_compiled, config.is_checkpointed, config.parallelism, config.precision)
+    return (known, switches(config.techniques), config.parallelism, config.precision)
 
 
-def _arithmetic(config: TrialConfig) -> tuple[bool, bool, str]:
+def _micro_batch_work(config: TrialConfig) -> tuple[tuple[str, ...], str]:
     """The technique but for the parallelism, which leaves the work of a micro batch as it is."""
-    return (config.is_compiled, config.is_checkpointed, config.precision)
+    return (config.techniques, config.precision)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from planner.estimate.values import Basis, Estimate
+from planner.modes.chosen import plainness
 from planner.plans.candidates import Candidates, Miss, NoConfig
 from planner.plans.plan_hardware import PlanHardware
-from planner.plans.ties import complexity, is_tied_here, preference
+from planner.plans.ties import is_tied_here, preference
 from trials.api import TrialConfig
 
 
@@ -81,7 +82,7 @@ def _best(choices: list[ChosenConfig], tried: frozenset[TrialConfig]) -> ChosenC
         contenders = [one for one in choices if one in measured or one.step_time_s.high < to_beat_s]
     else:
         contenders = choices
-    fastest = min(contenders, key=lambda one: (one.step_time_s.expected, complexity(one.config)))
+    fastest = min(contenders, key=lambda one: (one.step_time_s.expected, plainness(one.config)))
     tied = [one for one in contenders if is_tied_here(one.step_time_s, fastest.step_time_s)]
     simplest = min(tied, key=lambda one: preference(one.config, one.step_time_s))
     return replace(simplest, tied=tuple(one.config for one in tied if one is not simplest))

@@ -12,6 +12,8 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from planner.modes import TECHNIQUES
+from planner.modes.chosen import Arithmetic, arithmetic_of
 from planner.modes.precision import REFERENCE
 from trials.api import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
 
@@ -36,7 +38,8 @@ class Guard:
 
 def reference_of(config: TrialConfig) -> TrialConfig:
     """The same in plain fp32."""
-    return replace(config, precision=REFERENCE, is_compiled=False)
+    kept = tuple(one for one in config.techniques if not TECHNIQUES[one].has_own_numerics)
+    return replace(config, precision=REFERENCE, techniques=kept)
 
 
 def judge(losses: Sequence[float], reference: Sequence[float]) -> str:
@@ -93,12 +96,9 @@ def guards(outcomes: Iterable[Outcome]) -> tuple[Guard, ...]:
     return tuple(found)
 
 
-def rejected_arithmetic(outcomes: Iterable[Outcome]) -> frozenset[tuple[str, bool]]:
-    """Precisions, by whether compiled, that were seen not to train; compiling does not mend a precision."""
-    rejected = [one.config for one in guards(outcomes) if one.rejection]
-    return frozenset(
-        (one.precision, is_compiled) for one in rejected for is_compiled in {True, one.is_compiled}
-    )
+def rejected_arithmetic(outcomes: Iterable[Outcome]) -> frozenset[Arithmetic]:
+    """What was seen not to train."""
+    return frozenset(arithmetic_of(one.config) for one in guards(outcomes) if one.rejection)
 
 
 def next_guard(
@@ -115,11 +115,9 @@ def next_guard(
     """
     tried = [one for one in outcomes if one.purpose is Purpose.GUARD]
     judged = {
-        (one.config.gpu, one.config.precision, one.config.is_compiled)
-        for one in tried
-        if one.config != reference_of(one.config)
+        (one.config.gpu, arithmetic_of(one.config)) for one in tried if one.config != reference_of(one.config)
     }
-    if reference_of(winner) == winner or (winner.gpu, winner.precision, winner.is_compiled) in judged:
+    if reference_of(winner) == winner or (winner.gpu, arithmetic_of(winner)) in judged:
         return None
     sizes = [winner]
     while sizes[-1].micro_batch_size % 2 == 0:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planner.estimate.setting import Setting, technique_of
+from planner.modes.chosen import Arithmetic, arithmetic_of
 from planner.plans.numerics_check import rejected_arithmetic
 from trials.api import Failure, FailureKind, Measurement, Outcome, TrialConfig
 
@@ -22,17 +23,21 @@ class RuledOut:
     configs: frozenset[TrialConfig]  # failed for a reason of their own
     techniques: frozenset[Setting]  # unsupported at any batch size
     overflowing: dict[Setting, int]  # least micro batch size that ran out of memory
-    diverged: frozenset[tuple[str, bool]]  # arithmetic that was never sane, by whether compiled
+    diverged: frozenset[Arithmetic]  # that was not sane in a trial
     measured: frozenset[TrialConfig]  # worked at least once
-    rejected: frozenset[tuple[str, bool]]  # whose loss did not follow fp32's, by whether compiled
+    sane: frozenset[Arithmetic]  # that was, in another
+    rejected: frozenset[Arithmetic]  # whose loss did not follow fp32's
 
     def has(self, config: TrialConfig) -> bool:
         """Whether a trial speaks against planning with ``config``."""
-        if (config.precision, config.is_compiled) in self.rejected:
+        arithmetic = arithmetic_of(config)
+        if any(one.holds_for(arithmetic) for one in self.rejected):
             return True
         if config in self.measured:
             return False
-        if config in self.configs or (config.precision, config.is_compiled) in self.diverged:
+        if config in self.configs:
+            return True
+        if arithmetic not in self.sane and any(one.holds_for(arithmetic) for one in self.diverged):
             return True
         if not self.techniques and not self.overflowing:
             return False
@@ -52,11 +57,10 @@ def rule_out(outcomes: Iterable[Outcome], cpus: frozenset[str] = frozenset()) ->
     telling = [one for one in known if isinstance(one, Measurement) or one.kind not in _BY_CHANCE]
     last = {one.config: one for one in telling}  # a confirmation may fail where a short trial did not
     measured = {config for config, one in last.items() if isinstance(one, Measurement)}
-    sane = {(config.precision, config.is_compiled) for config in measured}
     configs: set[TrialConfig] = set()
     techniques: set[Setting] = set()
     overflowing: dict[Setting, int] = {}
-    diverged: set[tuple[str, bool]] = set()
+    diverged: set[Arithmetic] = set()
     for one in known:
         if isinstance(one, Measurement) or one.kind in _BY_CHANCE:
             continue
@@ -68,14 +72,14 @@ def rule_out(outcomes: Iterable[Outcome], cpus: frozenset[str] = frozenset()) ->
         elif one.kind is FailureKind.UNSUPPORTED:
             techniques.add(technique_of(one.config))
         elif one.kind is FailureKind.DIVERGED:
-            # the compiler keeps the arithmetic, so what diverges without it diverges with it
-            diverged |= {(one.config.precision, True), (one.config.precision, one.config.is_compiled)}
+            diverged.add(arithmetic_of(one.config))
         configs.add(one.config)
     return RuledOut(
         configs=frozenset(configs),
         techniques=frozenset(techniques - {technique_of(one) for one in measured}),
         overflowing=overflowing,
-        diverged=frozenset(diverged - sane),
+        diverged=frozenset(diverged),
+        sane=frozenset(map(arithmetic_of, measured)),
         measured=frozenset(measured),
         rejected=rejected_arithmetic(known),
     )

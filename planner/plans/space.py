@@ -7,13 +7,13 @@ planned run trains the user's batch and not one near it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 from catalogs.gpus import DeviceKind, Gpu
-from planner.modes import PARALLELISMS, PRECISIONS
-from planner.modes.parallelism import NO_BLOCKS
+from planner.modes import PARALLELISMS, PRECISIONS, TECHNIQUES
+from planner.modes.technique import Technique
 from planner.modes.terms import Group
 from planner.target import Target
 from trials.api import Loading, TrialConfig, WorkloadProfile
@@ -32,15 +32,11 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
-    """What may vary.
-
-    ``is_compile_allowed`` None means on GPUs only. ``has_compiler`` is None where nobody has looked: on GPUs
-    that are not at hand a compiler is taken for granted, since every image can install one.
-    """
+    """What may vary."""
 
     precisions: tuple[str, ...] = field(default_factory=lambda: PRECISIONS.names)
-    is_compile_allowed: bool | None = None
-    has_compiler: bool | None = None
+    techniques: Mapping[str, bool] = field(default_factory=dict)  # asked for, or not; others as they see fit
+    missing: frozenset[str] = frozenset()  # software; on GPUs that are not at hand every image can install it
     loadings: tuple[Loading, ...] = (Loading(),)
 
 
@@ -66,31 +62,34 @@ def configs_for(
     profile: WorkloadProfile,
     knobs: Knobs | None = None,
 ) -> tuple[TrialConfig, ...]:
-    """Every admissible configuration, plainest first; empty when ``gpu_count`` does not divide the batch."""
-    if target.global_batch_size % gpu_count:
-        return ()
+    """Every admissible configuration, plainest first; empty when the batch cannot be divided."""
     knobs = knobs or Knobs()
     group = Group(rank_count=gpu_count, node_count=node_count)
-    per_worker = target.global_batch_size // gpu_count
     return tuple(
         TrialConfig(
             gpu=gpu.name,
             gpu_count=gpu_count,
             node_count=node_count,
             micro_batch_size=micro_batch_size,
-            accumulation=per_worker // micro_batch_size,
+            accumulation=per_replica // micro_batch_size,
             precision=precision,
             parallelism=parallelism,
-            is_checkpointed=is_checkpointed,
-            is_compiled=is_compiled,
+            techniques=techniques,
+            workers_per_replica=gpu_count // PARALLELISMS[parallelism].replicas(group),
         ).loaded(loading)
         for loading in knobs.loadings
-        for is_compiled in ((False,) if _why_not_compiled(gpu, knobs) else (False, True))
-        for is_checkpointed in ((False, True) if profile.block_count else (False,))
+        for techniques in _technique_sets(gpu, profile, knobs)
         for parallelism in _parallelisms(gpu, group, profile)
         for precision in _precisions(gpu, knobs)
-        for micro_batch_size in divisors(per_worker)
+        if all(TECHNIQUES[one].goes_with(parallelism, precision) for one in techniques)
+        for per_replica in _exact(target.global_batch_size, PARALLELISMS[parallelism].replicas(group))
+        for micro_batch_size in divisors(per_replica)
     )
+
+
+def _exact(samples: int, replicas: int) -> tuple[int, ...]:
+    """Samples of one replica; none where they cannot be divided."""
+    return () if samples % replicas else (samples // replicas,)
 
 
 def exclusions(gpu: Gpu, profile: WorkloadProfile, knobs: Knobs | None = None) -> tuple[Exclusion, ...]:
@@ -105,14 +104,11 @@ def _exclusions(gpu: Gpu, profile: WorkloadProfile, knobs: Knobs) -> Iterator[Ex
             yield Exclusion(knob=precision.name, reason="not asked for")
         elif why := precision.refusal(gpu):
             yield Exclusion(knob=precision.name, reason=why)
-    if not profile.block_count:
-        yield Exclusion(knob="activation checkpointing", reason=NO_BLOCKS)
-    for parallelism in PARALLELISMS:
-        if why := parallelism.refusal(gpu, profile):
-            yield Exclusion(knob=parallelism.name, reason=why)
-    why_not = _why_not_compiled(gpu, knobs)
-    if why_not:
-        yield Exclusion(knob="torch.compile", reason=why_not)
+    found = [(one.plainness, one.name, one.refusal(gpu, profile)) for one in PARALLELISMS]
+    found += [(one.plainness, one.label, _technique_refusal(one, gpu, profile, knobs)) for one in TECHNIQUES]
+    for _, knob, reason in sorted(found, key=lambda one: one[0]):
+        if reason:
+            yield Exclusion(knob=knob, reason=reason)
     for note in profile.notes:
         yield Exclusion(knob="model", reason=note)
 
@@ -125,12 +121,22 @@ def _parallelisms(gpu: Gpu, group: Group, profile: WorkloadProfile) -> tuple[str
     return tuple(one.name for one in PARALLELISMS if one.takes(group) and not one.refusal(gpu, profile))
 
 
-def _why_not_compiled(gpu: Gpu, knobs: Knobs) -> str:
-    """The reason why torch.compile is not tried; "" where it is."""
-    if knobs.is_compile_allowed is False:
+def _technique_sets(gpu: Gpu, profile: WorkloadProfile, knobs: Knobs) -> Iterator[tuple[str, ...]]:
+    """Every combination, the plainest first: of each knob's techniques none, or one."""
+    choices: dict[str, list[tuple[str, ...]]] = {}
+    for one in TECHNIQUES:
+        taken = choices.setdefault(one.knob, [()])
+        if not _technique_refusal(one, gpu, profile, knobs):
+            taken.append((one.name,))
+    for some in itertools.product(*reversed(choices.values())):
+        yield tuple(itertools.chain.from_iterable(some))
+
+
+def _technique_refusal(one: Technique, gpu: Gpu, profile: WorkloadProfile, knobs: Knobs) -> str:
+    is_asked = knobs.techniques.get(one.name)
+    if is_asked is False:
         return "not asked for"
-    if knobs.has_compiler is False:
-        return "no C compiler on the node"
-    if knobs.is_compile_allowed is None and gpu.kind is DeviceKind.CPU:
-        return "compiling for a CPU takes about a minute for each configuration; --compile asks for it"
-    return ""
+    for need in one.needs:
+        if need in knobs.missing:
+            return f"no {need} on the node"
+    return one.refusal(gpu, profile, is_asked=is_asked is True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from planner.estimate.values import Basis, Estimate
-from planner.modes import PARALLELISMS, PRECISIONS
+from planner.modes.chosen import plainness
 from trials.api import TrialConfig
 
 NEGLIGIBLE_FRACTION = 0.02
@@ -31,17 +31,4 @@ def is_tied_here(one: Estimate, fastest: Estimate) -> bool:
 
 def preference(config: TrialConfig, step_time_s: Estimate) -> tuple[int, bool, float]:
     """The least of those that tie is taken: the simplest, one that was measured in full, the surest."""
-    return complexity(config), step_time_s.basis is not Basis.MEASURED, step_time_s.high
-
-
-def complexity(config: TrialConfig) -> int:
-    """How much there is to go wrong; of equals, the one that is better known is preferred."""
-    return (
-        2 * config.is_compiled
-        + config.is_checkpointed
-        + (config.loader_worker_count is not None)
-        + (config.loader_prefetch_count is not None)
-        + (config.is_pinned is not None)
-        + PARALLELISMS[config.parallelism].plainness
-        + PRECISIONS[config.precision].plainness
-    )
+    return plainness(config), step_time_s.basis is not Basis.MEASURED, step_time_s.high

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from catalogs.gpus import DeviceKind
 from catalogs.offers import Pricing
-from planner.modes import PARALLELISMS
+from planner.modes import PARALLELISMS, TECHNIQUES
 from planner.plans.plan import Plan
 from planner.reports import formats, names
 from trials.api import Failure, Outcome, TrialConfig
@@ -103,8 +103,7 @@ def techniques(config: TrialConfig) -> tuple[str, ...]:
     has = (
         config.precision,
         PARALLELISMS[config.parallelism].label,
-        "activation checkpointing" if config.is_checkpointed else "",
-        "torch.compile" if config.is_compiled else "",
+        *(one.label for one in TECHNIQUES if one.name in config.techniques),
         *_loading(config),
     )
     return tuple(one for one in has if one)
@@ -115,8 +114,7 @@ def technique(config: TrialConfig) -> str:
     has = (
         config.precision,
         PARALLELISMS[config.parallelism].label,
-        "checkpointed" if config.is_checkpointed else "",
-        "compiled" if config.is_compiled else "",
+        *(one.short_label for one in TECHNIQUES if one.name in config.techniques),
         *_loading(config),
     )
     return ", ".join(one for one in has if one)

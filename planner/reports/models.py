@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any
 
-from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, computed_field
 
 from catalogs.offers import Pricing
 from planner.cost.hours import CostTerm
@@ -49,11 +49,22 @@ class ConfigJson(JsonModel):
     global_batch_size: int
     precision: str
     parallelism: str
-    is_checkpointed: bool
-    is_compiled: bool
+    techniques: tuple[str, ...]
     loader_worker_count: int | None
     loader_prefetch_count: int | None
     is_pinned: bool | None
+
+    @computed_field  # type: ignore[prop-decorator]  # this and the next: older names for two of the techniques
+    @property
+    def is_checkpointed(self) -> bool:
+        """Whether activation checkpointing is one of the techniques."""
+        return "activation_checkpointing" in self.techniques
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def is_compiled(self) -> bool:
+        """Whether torch.compile is one of the techniques."""
+        return "compile" in self.techniques
 
 
 class OfferJson(JsonModel):

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from catalogs.offers import Offer
 from planner.cost.bill.priced import PricedRun
 from planner.estimate.values import Estimate
+from planner.modes import TECHNIQUES
 from planner.reports import formats, labels
 from planner.reports.content import Cell, Column, Row, Section, Table, texts
 from planner.reports.models import SCHEMA_VERSION, ConfigJson, JsonModel, OfferJson
 from trials.api import TrialConfig
 
-COMPILED_NOTE = (
-    "Rows with torch.compile assume that it works for this model; the time it takes to compile is in the cost"
-    " only where a trial measured it."
-)
 ROWS_SHOWN = 8
 
 
@@ -82,7 +79,14 @@ class OneDevice:
     @property
     def all_notes(self) -> tuple[str, ...]:
         """What a reader must know before the rows."""
-        return (*self.notes, *((COMPILED_NOTE,) if any(row.config.is_compiled for row in self.rows) else ()))
+        there = {name for row in self.rows for name in row.config.techniques}
+        assumed = (
+            f"Rows with {technique.label} assume that it works for this model; the time it takes to compile "
+            "is in the cost only where a trial measured it."
+            for technique in TECHNIQUES
+            if technique.is_shown_first and technique.name in there
+        )
+        return (*self.notes, *assumed)
 
 
 def to_section(found: OneDevice) -> Section:

@@ -8,7 +8,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from catalogs.gpus import Gpu
-from planner.modes import PARALLELISMS, PRECISIONS
+from planner.modes import PARALLELISMS, PRECISIONS, TECHNIQUES
 from trials.api import TrialConfig
 
 
@@ -21,8 +21,7 @@ def distributions(gpus: Mapping[str, Gpu]) -> dict[str, BaseDistribution]:
         "micro_batch_size": IntDistribution(1, 1 << 20, log=True),
         "precision": CategoricalDistribution(list(PRECISIONS.names)),
         "parallelism": CategoricalDistribution(list(PARALLELISMS.names)),
-        "is_checkpointed": CategoricalDistribution([False, True]),
-        "is_compiled": CategoricalDistribution([False, True]),
+        **{one: CategoricalDistribution([False, True]) for one in TECHNIQUES.names},
         "loader_worker_count": IntDistribution(0, 64),  # 0: as the model file has it
         "loader_prefetch_count": IntDistribution(0, 64),  # 0: as torch has it
         "is_pinned": CategoricalDistribution([False, True]),  # True: for CUDA
@@ -38,8 +37,7 @@ def params_of(config: TrialConfig) -> dict[str, Any]:
         "micro_batch_size": config.micro_batch_size,
         "precision": config.precision,
         "parallelism": config.parallelism,
-        "is_checkpointed": config.is_checkpointed,
-        "is_compiled": config.is_compiled,
+        **{one: one in config.techniques for one in TECHNIQUES.names},
         "loader_worker_count": config.loader_worker_count or 0,
         "loader_prefetch_count": config.loader_prefetch_count or 0,
         "is_pinned": config.is_pinned is not False,

@@ -32,7 +32,14 @@ def test_all_that_fits_is_recorded_once_and_the_least_that_does_not() -> None:
     tried = [one.config for one in outcomes]
     assert len(tried) == len(set(tried))
     assert {one for one in GRID if gpu.peak_bytes(one) <= gpu.memory_bytes} <= set(tried)
-    lines = itertools.groupby(GRID, key=lambda one: (one.is_compiled, one.is_checkpointed, one.precision))
+    lines = itertools.groupby(
+        GRID,
+        key=lambda one: (
+            ("compile" in one.techniques),
+            ("activation_checkpointing" in one.techniques),
+            one.precision,
+        ),
+    )
     for _, line in lines:
         least = min(
             (one for one in line if gpu.peak_bytes(one) > gpu.memory_bytes),
@@ -46,7 +53,7 @@ def test_doubling_sizes_come_first_and_the_compiler_after_the_boundary() -> None
     first = [one.config for one in outcomes[:5]]
     assert [one.micro_batch_size for one in first] == [1, 2, 4, 8, 16]
     assert {one.precision for one in first} == {Precision.BF16}
-    compiled = [index for index, one in enumerate(outcomes) if one.config.is_compiled]
+    compiled = [index for index, one in enumerate(outcomes) if ("compile" in one.config.techniques)]
     plain = make_config(micro_batch_size=1, accumulation=480, precision=Precision.BF16)
     for known in (outcomes[: compiled[0]], outcomes):
         assert seen_of(known)[technique_of(plain)].gap == (120, 160)
@@ -77,14 +84,14 @@ def test_the_expected_time_counts_the_steps_of_a_large_accumulation_as_they_are_
 def test_an_unsupported_technique_is_not_tried_at_every_size() -> None:
     class NoCompiler(FakeGpu):
         def run_trial(self, config: TrialConfig) -> Outcome:
-            if config.is_compiled:
+            if "compile" in config.techniques:
                 return make_failure(config, kind=FailureKind.UNSUPPORTED, reason="no compiler")
             return super().run_trial(config)
 
     techniques = [
-        (one.config.precision, one.config.is_checkpointed)
+        (one.config.precision, ("activation_checkpointing" in one.config.techniques))
         for one in recorded(NoCompiler())
-        if one.config.is_compiled
+        if ("compile" in one.config.techniques)
     ]
     assert len(techniques) == len(set(techniques)) == 8
 

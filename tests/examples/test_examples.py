@@ -12,9 +12,9 @@ from trials.check import check
 from trials.first_step import take_first_step
 from trials.measuring.isolate import isolated
 from trials.measuring.measure import MeasureSettings, measure
-from trials.measuring.place import Place
 from trials.model_file.source import hash_workload
 from trials.model_file.workload import load
+from trials.place import Place
 from trials.profile import Adapter
 from trials.trial import Measurement, Parallelism, Precision, TrialConfig
 
@@ -47,8 +47,8 @@ def test_example_passes_the_check_and_says_what_it_plans(name: str, adapter: Ada
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-@pytest.mark.parametrize("is_checkpointed", [False, True])
-def test_example_trains(name: str, is_checkpointed: bool) -> None:  # noqa: FBT001  (a parameter of the test)
+@pytest.mark.parametrize("techniques", [(), ("activation_checkpointing",)])
+def test_example_trains(name: str, techniques: tuple[str, ...]) -> None:
     config = TrialConfig(
         gpu="CPU",
         gpu_count=1,
@@ -56,7 +56,7 @@ def test_example_trains(name: str, is_checkpointed: bool) -> None:  # noqa: FBT0
         accumulation=1,
         precision=Precision.FP32,
         parallelism=Parallelism.SINGLE,
-        is_checkpointed=is_checkpointed,
+        techniques=techniques,
     )
     outcome = measure(hash_workload(EXAMPLES / f"{name}.py"), config, Place(threads=1), SETTINGS)
     assert isinstance(outcome, Measurement), outcome

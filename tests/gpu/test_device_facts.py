@@ -92,7 +92,7 @@ def test_gpt2_and_resnet_50_have_the_flops_that_are_published(monkeypatch) -> No
 
 
 @pytest.mark.parametrize("device", devices())
-@pytest.mark.parametrize("is_checkpointed", [False, True], ids=["kept", "checkpointed"])
+@pytest.mark.parametrize("techniques", [(), ("activation_checkpointing",)], ids=["kept", "checkpointed"])
 @pytest.mark.parametrize(
     ("name", "size", "micro_batch_size", "precision"),
     [
@@ -103,14 +103,14 @@ def test_gpt2_and_resnet_50_have_the_flops_that_are_published(monkeypatch) -> No
     ],
 )
 def test_peak_memory_is_what_the_trace_predicts(
-    device, name, size, micro_batch_size, precision, is_checkpointed, monkeypatch
+    device, name, size, micro_batch_size, precision, techniques, monkeypatch
 ) -> None:
     monkeypatch.setenv("WORKLOAD_SIZE", size_for(device, size))
     one = workload(name)
     knobs = {
         "micro_batch_size": micro_batch_size,
         "precision": precision,
-        "is_checkpointed": is_checkpointed,
+        "techniques": techniques,
     }
     outcome = measured(one, device, **knobs)
     trace = trace_step(load(one), is_cuda=device != "cpu", **knobs)

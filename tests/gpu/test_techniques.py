@@ -44,18 +44,16 @@ def test_checkpointing_saves_memory_and_changes_no_loss(device, monkeypatch) -> 
     gpt2 = workload("gpt2")
     size = 16 if device == "cpu" else 8
     kept = measured(gpt2, device, micro_batch_size=size)
-    again = measured(gpt2, device, micro_batch_size=size, is_checkpointed=True)
+    again = measured(gpt2, device, micro_batch_size=size, techniques=("activation_checkpointing",))
     assert again.losses[:3] == pytest.approx(kept.losses[:3], rel=1e-3)
     assert max(again.peak_allocated_bytes) < 0.9 * max(kept.peak_allocated_bytes)
 
 
 @pytest.mark.parametrize("device", devices())
-@pytest.mark.parametrize("is_checkpointed", [False, True], ids=["kept", "checkpointed"])
-def test_a_compiled_model_trains_as_the_plain_one(tiny_model, device, is_checkpointed) -> None:
-    plain = measured(tiny_model, device, precision=Precision.BF16, is_checkpointed=is_checkpointed)
-    outcome = run(
-        tiny_model, device, precision=Precision.BF16, is_checkpointed=is_checkpointed, is_compiled=True
-    )
+@pytest.mark.parametrize("techniques", [(), ("activation_checkpointing",)], ids=["kept", "checkpointed"])
+def test_a_compiled_model_trains_as_the_plain_one(tiny_model, device, techniques) -> None:
+    plain = measured(tiny_model, device, precision=Precision.BF16, techniques=techniques)
+    outcome = run(tiny_model, device, precision=Precision.BF16, techniques=(*techniques, "compile"))
     if isinstance(outcome, Failure):  # a machine without a compiler says so, and nothing else may fail
         assert outcome.kind is FailureKind.UNSUPPORTED
         assert "compiler" in outcome.reason
@@ -65,7 +63,7 @@ def test_a_compiled_model_trains_as_the_plain_one(tiny_model, device, is_checkpo
         outcome.first_step_s > plain.first_step_s
     )  # compilation is in the first step, not in the timed ones
     assert outcome.step_time_s < outcome.first_step_s
-    assert outcome.config.is_compiled
+    assert "compile" in outcome.config.techniques
     assert not any(one.startswith("left running") for one in outcome.warnings)  # the compiler's own threads
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import multiprocessing
 
-from trials.measuring.place import Place
+from trials.place import Place
 
 WORLD_SIZE = 2
 TIMEOUT_S = 60.0

@@ -11,7 +11,7 @@ from tests.trials.files import PLAIN, on_cpu, write
 from trials.measuring.apart import intercept_s
 from trials.measuring.measure import MeasureSettings, measure
 from trials.measuring.phases import disagreement_fraction
-from trials.measuring.place import Place
+from trials.place import Place
 from trials.trial import Measurement, Phases
 
 QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)

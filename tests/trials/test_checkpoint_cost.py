@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,8 @@ from tests.trials.group import on_two_ranks
 from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras
 from trials.measuring.checkpoint_cost import measure_checkpoint_cost
 from trials.measuring.measure import MeasureSettings, measure, merge
-from trials.measuring.place import Place
 from trials.measuring.state_file import copied, read_state, write_state
+from trials.place import Place
 from trials.trial import Measurement, Outcome, Parallelism, TrialConfig, Workload
 from trials.workers.extras_due import extras_due
 
@@ -124,8 +125,22 @@ def test_each_way_to_save_is_timed_once() -> None:
     single, ddp = make_config(), make_config(gpu_count=2, parallelism=Parallelism.DDP)
     sharded = make_config(gpu_count=2, parallelism=Parallelism.FSDP2)
     assert extras_due(wanted, single, []) == wanted
-    seen = [make_measurement(single)]
-    assert extras_due(wanted, ddp, seen).is_nothing
-    assert extras_due(wanted, sharded, seen) == wanted
-    assert extras_due(wanted, sharded, [*seen, make_measurement(sharded)]).is_nothing
+    whole = CheckpointCost(
+        directory="/tmp", size_bytes=1, save_s=1.0, async_stall_s=1.0, async_durable_s=1.0, load_s=1.0
+    )
+    seen = [make_measurement(single, checkpoint=whole)]
+    assert extras_due(wanted, single, seen).is_nothing
+    for other in (ddp, sharded):  # whether one of these is whole, too, its worker knows
+        assert extras_due(wanted, other, seen) == replace(wanted, is_whole_checkpoint_known=True)
+    assert not extras_due(wanted, sharded, [*seen, make_measurement(sharded)]).is_checkpoint_timed
     assert extras_due(Extras(), sharded, []).is_nothing
+
+
+def test_a_whole_model_is_not_saved_again_where_one_was(tmp_path: Path) -> None:
+    extras = Extras(
+        is_checkpoint_timed=True, is_whole_checkpoint_known=True, checkpoint_directory=str(tmp_path)
+    )
+    outcome = measure(write(tmp_path, PLAIN), on_cpu(), Place(threads=1), SETTINGS, extras)
+    assert isinstance(outcome, Measurement)
+    assert outcome.checkpoint is None
+    assert not any("checkpoint" in one for one in outcome.warnings)

@@ -8,7 +8,7 @@ from tests.builders import make_config, make_measurement
 from tests.trials.group import on_two_ranks
 from trials.extras import Collective, Extras, LinkProbe
 from trials.measuring.collectives import SIZES_BYTES, probe_links
-from trials.measuring.place import Place
+from trials.place import Place
 from trials.trial import Parallelism
 from trials.workers.extras_due import extras_due
 

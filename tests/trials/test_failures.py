@@ -107,6 +107,6 @@ def test_compiler_error_is_unsupported() -> None:
     def backend() -> None: ...
 
     error = BackendCompilerFailed(backend, ValueError("no kernel"), None)
-    failure = explain(error, on_cpu(is_compiled=True), FILE, 0.0)
+    failure = explain(error, on_cpu(techniques=("compile",)), FILE, 0.0)
     assert failure.kind is FailureKind.UNSUPPORTED
     assert failure.reason.startswith("torch.compile cannot take this model")

@@ -34,7 +34,7 @@ def test_short_trials_have_a_minute():
 
 
 def test_nothing_is_known_of_compilation_before_the_first_one():
-    compiled = make_config(is_compiled=True)
+    compiled = make_config(techniques=("compile",))
     assert limit_s(compiled, [seen(trial_s=0.5)]) == FIRST_LIMIT_S
     assert limit_s(compiled, [seen(compiled, trial_s=30.0)]) == 4 * 30.0
 

@@ -19,8 +19,8 @@ import torch
 from tests.builders import make_measurement, make_telemetry
 from tests.trials.files import PLAIN, on_cpu, write
 from trials.measuring.measure import MeasureSettings, measure, merge
-from trials.measuring.place import Place
 from trials.measuring.settings import settings_for
+from trials.place import Place
 from trials.trial import (
     Failure,
     FailureKind,
@@ -120,9 +120,9 @@ def test_same_seed_gives_the_same_losses(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"is_checkpointed": True},
+        {"techniques": ("activation_checkpointing",)},
         {"micro_batch_size": 4, "accumulation": 2},
-        {"micro_batch_size": 2, "accumulation": 4, "is_checkpointed": True},
+        {"micro_batch_size": 2, "accumulation": 4, "techniques": ("activation_checkpointing",)},
     ],
 )
 def test_technique_does_not_change_the_losses(tmp_path: Path, changes: dict[str, object]) -> None:
@@ -225,7 +225,9 @@ def test_peak_memory_grows_with_the_batch_and_shrinks_with_checkpointing(tmp_pat
     text = text.replace("reshape(64, 8)", "repeat(32).reshape(2048, 8)").replace("64 * 8", "512")
     small = measured(run(tmp_path, text, micro_batch_size=64)).peak_memory_bytes
     large = measured(run(tmp_path, text, micro_batch_size=1024)).peak_memory_bytes
-    lean = measured(run(tmp_path, text, micro_batch_size=1024, is_checkpointed=True)).peak_memory_bytes
+    lean = measured(
+        run(tmp_path, text, micro_batch_size=1024, techniques=("activation_checkpointing",))
+    ).peak_memory_bytes
     kept_bytes = 3 * 1024 * 2048 * 4 * 2  # two activations of 2048 in each of three blocks
     assert 0.9 * kept_bytes < large - small < 1.5 * kept_bytes
     assert lean < 0.6 * large
@@ -245,7 +247,7 @@ def test_peak_memory_grows_with_the_batch_and_shrinks_with_checkpointing(tmp_pat
         ),
         (
             PLAIN.replace("return Net()", "return nn.Linear(8, 1)"),
-            {"is_checkpointed": True},
+            {"techniques": ("activation_checkpointing",)},
             FailureKind.UNSUPPORTED,
             "activation checkpointing: no repeated blocks were found",
         ),

@@ -13,7 +13,7 @@ from tests.builders import make_config, make_measurement
 from tests.trials.files import on_cpu, write
 from trials.extras import Extras
 from trials.measuring.measure import MeasureSettings, measure
-from trials.measuring.place import Place
+from trials.place import Place
 from trials.trial import Measurement, Precision
 from trials.workers.extras_due import extras_due
 

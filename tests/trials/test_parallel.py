@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tests.trials.files import PLAIN, on_cpu, write
 from tests.trials.group import on_two_ranks
+from trials.measuring.clock import Clock
 from trials.measuring.measure import MeasureSettings, measure, merge
-from trials.measuring.place import Place
-from trials.measuring.wrap import compile_refusal
+from trials.measuring.step import Training
+from trials.model_file.workload import load
+from trials.modes import TECHNIQUES
+from trials.place import Place
 from trials.trial import (
     Failure,
     FailureKind,
@@ -75,10 +80,15 @@ def test_every_way_to_train_gives_the_losses_of_one_process(tmp_path: Path) -> N
     ways: list[dict[str, Any]] = [
         {},
         {"parallelism": Parallelism.FSDP2},
-        {"parallelism": Parallelism.FSDP2, "is_checkpointed": True},
-        {"is_checkpointed": True},
+        {"parallelism": Parallelism.FSDP2, "techniques": ("activation_checkpointing",)},
+        {"techniques": ("activation_checkpointing",)},
         {"micro_batch_size": 4, "accumulation": 2},
-        {"micro_batch_size": 2, "accumulation": 4, "parallelism": Parallelism.FSDP2, "is_checkpointed": True},
+        {
+            "micro_batch_size": 2,
+            "accumulation": 4,
+            "parallelism": Parallelism.FSDP2,
+            "techniques": ("activation_checkpointing",),
+        },
     ]
     outcomes = run_jobs(tmp_path, [Job(workload=workload, config=on_two(**way)) for way in ways])
     for way, outcome in zip(ways, outcomes, strict=True):
@@ -128,6 +138,44 @@ def test_a_rank_that_fails_in_the_extra_passes_is_named_and_its_steps_are_report
     assert [type(outcome) for outcome in (*first, *second)] == [Measurement, Failure] * 2
     assert second[-1].kind is FailureKind.USER_CODE
     assert "injected" in second[-1].reason
+
+
+class Gathered(TorchDispatchMode):
+    """Types of what collectives carry: gathered and scattered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.types: dict[str, set[str]] = {"all_gather": set(), "reduce_scatter": set()}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for name, found in self.types.items():
+            if name in str(func):
+                tensors = [one for one in tree_leaves(args) if isinstance(one, torch.Tensor)]
+                found.update(str(one.dtype) for one in tensors if one.is_floating_point())
+        return func(*args, **(kwargs or {}))
+
+
+def carried(place: Place, job: Job) -> dict[str, set[str]]:
+    training = Training(load(job.workload), job.config, place, 0, 0)
+    clock = Clock(place.torch_device)
+    with Gathered() as seen:
+        training.run_step(2, clock, clock.mark())
+    training.close()
+    return seen.types
+
+
+def test_fsdp2_gathers_in_the_precision_of_the_passes_and_reduces_in_fp32(tmp_path: Path) -> None:
+    workload = write(tmp_path, PLAIN)
+    precisions = ("fp32", "bf16", "fp16")
+    jobs = [
+        Job(workload=workload, config=on_two(precision=one, parallelism="fsdp2", accumulation=2))
+        for one in precisions
+    ]
+    found = [one for one, _ in on_two_ranks(tmp_path, carried, jobs)]
+    assert [one["all_gather"] for one in found] == [
+        {"torch.float32"}, {"torch.bfloat16"}, {"torch.float16"},
+    ]  # fmt: skip
+    assert [one["reduce_scatter"] for one in found] == [{"torch.float32"}] * 3
 
 
 def test_ddp_takes_a_model_with_unused_parameters(tmp_path: Path) -> None:
@@ -184,18 +232,24 @@ def test_error_inside_a_step_of_one_rank_wins_over_the_other_rank_that_waits(
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # of the compiler's own imports
 @pytest.mark.skipif(
-    compile_refusal(torch.device("cpu")) is not None, reason="torch.compile needs a C++ compiler"
+    TECHNIQUES["compile"].refusal(torch.device("cpu")) is not None,
+    reason="torch.compile needs a C++ compiler",
 )
 def test_compiled_training_gives_the_same_losses(tmp_path: Path) -> None:
     workload = write(tmp_path, CLIPPED)
     plain = losses(measure(workload, on_cpu(micro_batch_size=16), Place(threads=1), SETTINGS))
-    alone = measure(workload, on_cpu(micro_batch_size=16, is_compiled=True), Place(threads=1), SETTINGS)
+    alone = measure(
+        workload, on_cpu(micro_batch_size=16, techniques=("compile",)), Place(threads=1), SETTINGS
+    )
     ways: list[dict[str, Any]] = [
         {},
         {"parallelism": Parallelism.FSDP2},
-        {"parallelism": Parallelism.FSDP2, "is_checkpointed": True},
-        {"is_checkpointed": True, "micro_batch_size": 4, "accumulation": 2},
+        {"parallelism": Parallelism.FSDP2, "techniques": ("activation_checkpointing",)},
+        {"techniques": ("activation_checkpointing",), "micro_batch_size": 4, "accumulation": 2},
     ]
-    jobs = [Job(workload=workload, config=on_two(is_compiled=True, **way)) for way in ways]
+    jobs = [
+        Job(workload=workload, config=on_two(**way | {"techniques": ("compile", *way.get("techniques", ()))}))
+        for way in ways
+    ]
     for outcome in (alone, *run_jobs(tmp_path, jobs)):
         assert losses(outcome) == pytest.approx(plain, rel=1e-4)

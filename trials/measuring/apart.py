@@ -13,13 +13,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
-from torch.distributed.fsdp import FSDPModule
-
 from trials.measuring.clock import Clock
-from trials.measuring.place import Place
 from trials.measuring.step import Training
-from trials.trial import Parallelism, TrialConfig
+from trials.modes import techniques_of
+from trials.place import Place
+from trials.trial import TrialConfig
 
 SMALL_SIZE = 2  # BatchNorm on 1x1 maps refuses 1
 _SIZE_RATIO_MIN = 2  # between the two sizes, for a line
@@ -57,17 +55,17 @@ def time_apart(
         return _attempt(lambda: training.time_passes(size, count, clock), place)
 
     silent_s: Sequence[float] | None = trained_s
-    if config.parallelism != Parallelism.SINGLE:
+    if place.world_size > 1:
         silent_s = None
-        if _can_be_silent(training, config, place):
+        if training.can_be_silent():
             training.time_passes(None, 1, clock)  # FSDP2 gathers its shards once more, DDP sends its buffers
             silent_s = timed(None)
     if silent_s is None:
         return Apart()
     pass_s, launch_s = statistics.median(silent_s), None
     size = config.micro_batch_size
-    # a compiled step would compile another shape anew
-    if size >= SMALL_SIZE * _SIZE_RATIO_MIN and not config.is_compiled and (small_s := timed(SMALL_SIZE)):
+    is_any_shape = not any(one.is_fixed_shape for one in techniques_of(config))
+    if size >= SMALL_SIZE * _SIZE_RATIO_MIN and is_any_shape and (small_s := timed(SMALL_SIZE)):
         least_s = min(silent_s)  # what else the host does only adds, and never to both sizes alike
         launch_s = pass_s * intercept_s(SMALL_SIZE, min(small_s), size, least_s) / least_s
     return Apart(silent_pass_s=pass_s, launch_s=launch_s)
@@ -85,19 +83,3 @@ def _attempt(time_passes: Callable[[], list[float]], place: Place) -> list[float
         return place.together(time_passes)[1:]
     except (Exception, SystemExit):  # noqa: BLE001  (a model may refuse the small batch, memory may not do)
         return None
-
-
-def _can_be_silent(training: Training, config: TrialConfig, place: Place) -> bool:
-    """Compiled code without communication would be compiled anew; gathered shards need their memory."""
-    if config.is_compiled:
-        return False
-    if not isinstance(training.module, FSDPModule):
-        return True
-    if not hasattr(training.module, "set_reshard_after_forward"):  # torch before 2.8
-        return False
-    if place.torch_device.type != "cuda":
-        return True
-    whole_bytes = sum(one.numel() * one.element_size() for one in training.module.parameters())
-    free_bytes, _ = torch.cuda.mem_get_info(place.torch_device)
-    (least,) = place.largest([-float(free_bytes)])
-    return 2 * whole_bytes < -least  # parameters and gradients

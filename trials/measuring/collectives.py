@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trials.extras import Collective, CollectiveTimes, LinkProbe
-from trials.measuring.place import Place
+from trials.place import Place
 
 SIZES_BYTES = {"cpu": (1 << 16, 1 << 20, 1 << 23), "cuda": (1 << 16, 1 << 20, 1 << 24, 1 << 27)}
 LIMIT_S = 1.5  # of all repeats; a size that would break it is left out

@@ -7,8 +7,8 @@ import platform
 import torch
 
 from trials.machine.identity import device_name, host_cpu_count, host_memory_bytes
-from trials.measuring.place import Place
 from trials.measuring.telemetry import driver_version
+from trials.place import Place
 from trials.trial import Environment
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -13,9 +13,10 @@ from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras, Gradient
 from trials.measuring.checkpoint_cost import local_directory, measure_checkpoint_cost
 from trials.measuring.collectives import probe_links
 from trials.measuring.noise_scale import measure_noise
-from trials.measuring.place import Place
 from trials.measuring.step import Training
-from trials.trial import Parallelism, TrialConfig
+from trials.modes import PARALLELISMS, PRECISIONS
+from trials.place import Place
+from trials.trial import TrialConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def _noise(
     wanted: Extras, training: Training, config: TrialConfig, warnings: list[str]
 ) -> GradientNoise | None:
     """Last: with a checkpoint's parameters the model is no longer the one that was timed."""
-    if not wanted.is_noise_measured or config.gpu_count > 1:
+    if not wanted.is_noise_measured or config.gpu_count > 1 or PRECISIONS[config.precision].is_loss_scaled:
         return None
     try:
         return measure_noise(training, config.micro_batch_size, wanted.noise_checkpoint)
@@ -78,13 +79,16 @@ def _checkpoint(
     wanted: Extras, training: Training, config: TrialConfig, place: Place
 ) -> CheckpointCost | CheckpointUnmeasured | None:
     """None on a rank that saves nothing: the first one does where all have the whole model."""
-    is_sharded = config.parallelism == Parallelism.FSDP2
-    if not wanted.is_checkpoint_timed or (place.rank and not is_sharded):
+    is_sharded = PARALLELISMS[config.parallelism].is_sharded
+    if not wanted.is_checkpoint_timed or (
+        not is_sharded and (place.rank or wanted.is_whole_checkpoint_known)
+    ):
         return None
     directory = wanted.checkpoint_directory
-    return measure_checkpoint_cost(
+    found = measure_checkpoint_cost(
         training.module,
         training.optimizer,
         local_directory() if directory is None else Path(directory),
         writers_per_node=config.gpu_count // config.node_count if is_sharded else 1,
     )
+    return replace(found, is_sharded=is_sharded) if isinstance(found, CheckpointCost) else found

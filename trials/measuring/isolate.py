@@ -18,9 +18,9 @@ from torch.nn.modules import module as torch_module
 from trials.errors import TrialsError
 from trials.measuring.leftovers import leftovers_ender
 from trials.measuring.patches import patch_undoer
-from trials.measuring.precision import forget_inherited_arithmetic
 from trials.model_file.source import local_files
 from trials.model_file.workload import module_name
+from trials.modes.precision import forget_inherited_arithmetic
 from trials.trial import Workload
 
 _GLOBAL_HOOKS = tuple(

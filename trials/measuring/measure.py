@@ -21,8 +21,6 @@ from trials.measuring.failures import explain
 from trials.measuring.isolate import isolated
 from trials.measuring.memory import forget_peak, fullest, peak_bytes, release
 from trials.measuring.phases import own_work_s, spread_phases
-from trials.measuring.place import Place
-from trials.measuring.precision import set_fp32_arithmetic
 from trials.measuring.quality import warnings_of, warnings_of_ranks
 from trials.measuring.settings import MeasureSettings
 from trials.measuring.step import Training
@@ -30,6 +28,8 @@ from trials.measuring.telemetry import Sampler, all_ranks, gpu_reader
 from trials.measuring.timing import Run
 from trials.measuring.wrap import refusal
 from trials.model_file.workload import load
+from trials.modes import PRECISIONS
+from trials.place import Place
 from trials.step_times import half_width_fraction
 from trials.trial import Failure, FailureKind, Measurement, TrialConfig, Workload
 
@@ -130,7 +130,9 @@ def _measure(
     if worker_count is None:
         worker_count = settings.loader_worker_count
     training = Training(loaded, config, place, settings.seed, worker_count)
-    set_fp32_arithmetic(config.precision)  # now: many a model file allows TF32, and the trial says fp32
+    PRECISIONS[
+        config.precision
+    ].set_arithmetic()  # now: many a model file allows TF32, and the trial says fp32
     try:
         run = Run(training, place, settings)
         found = _time_steps(run, training, place, settings, begun_s)

@@ -26,7 +26,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.profiler import profile, record_function
 from torch.distributed.tensor import DTensor
-from torch.nn.parallel import DistributedDataParallel
 
 from trials.measuring.step import Moment, Training
 from trials.trial import PeakParts
@@ -85,7 +84,7 @@ def _peak_on_cuda(device: torch.device, training: Training, take_step: Callable[
 
 
 def _parts_on_cpu(training: Training, take_step: Callable[[], object]) -> PeakParts:
-    held = held_bytes(training.module, training.optimizer)
+    held = held_bytes(training.module, training.optimizer) + training.copies_bytes()
 
     def note(moment: Moment) -> None:
         with record_function(moment):
@@ -111,10 +110,7 @@ def held_bytes(module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
     for tensor in _held(module, optimizer):
         storage = (tensor.to_local() if isinstance(tensor, DTensor) else tensor).untyped_storage()
         storages[storage.data_ptr()] = storage.nbytes()
-    buckets_bytes = 0
-    if isinstance(module, DistributedDataParallel):  # a second place for every gradient
-        buckets_bytes = sum(one.nbytes for one in module.parameters() if one.requires_grad)
-    return sum(storages.values()) + buckets_bytes
+    return sum(storages.values())
 
 
 def _held(module: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:

@@ -9,7 +9,8 @@ from dataclasses import fields
 from trials.measuring.apart import Apart
 from trials.measuring.clock import Clock
 from trials.measuring.step import StepMarks
-from trials.trial import Measurement, Parallelism, Phases, TrialConfig
+from trials.modes import PARALLELISMS
+from trials.trial import Measurement, Phases, TrialConfig
 
 
 def passes_s(steps: Sequence[StepMarks], clock: Clock) -> list[float]:
@@ -42,7 +43,7 @@ def phases_of(steps: Sequence[StepMarks], clock: Clock, config: TrialConfig, apa
 
 def _synchronised_count(step: StepMarks, config: TrialConfig) -> int:
     """Micro batches that communicate: with FSDP2 each gathers shards, with DDP the last sends gradients."""
-    return len(step.micro) if config.parallelism == Parallelism.FSDP2 else 1
+    return len(step.micro) if PARALLELISMS[config.parallelism].is_always_synchronised else 1
 
 
 def _split(step: StepMarks, clock: Clock, config: TrialConfig) -> tuple[float, ...]:

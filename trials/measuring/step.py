@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
-from torch.nn.parallel import DistributedDataParallel
 
 from trials.measuring.clock import Clock, Mark
 from trials.measuring.longest import longest_batch
-from trials.measuring.place import Place
-from trials.measuring.precision import autocast, grad_scaler
 from trials.measuring.wrap import wrap
 from trials.model_file.contract import LoadedWorkload, Step
 from trials.model_file.loader import Batches, move_to, one_batch
+from trials.modes import PARALLELISMS, PRECISIONS, techniques_of
+from trials.place import Place
 from trials.trial import TrialConfig
 
 _PROBE_SIZE = 2
@@ -56,15 +54,17 @@ class Training:
         self._source = loaded.source
         self._sha256 = loaded.workload.sha256
         self._place = place
-        self._precision = config.precision
+        self._precision = PRECISIONS[config.precision]
+        self._parallelism = PARALLELISMS[config.parallelism]
         self._clip_norm = loaded.clip_norm
-        self._scaler = grad_scaler(config.precision, self._device)
+        self._scaler = self._precision.grad_scaler(self._device)
+        share, share_count = self._parallelism.share(place)
         self.batches = place.together(
             lambda: Batches(
                 loaded.source,
                 config.micro_batch_size,
-                rank=place.rank,
-                world_size=place.world_size,
+                rank=share,
+                world_size=share_count,
                 seed=seed,
                 worker_count=worker_count,
                 prefetch_count=config.loader_prefetch_count,
@@ -82,27 +82,32 @@ class Training:
 
         self.step = step
         self.module: nn.Module = wrap(step, config, place, probe)
-        self.optimizer = place.together(lambda: loaded.build_optimizer(step))
+        self.optimizer = place.together(
+            lambda: self._parallelism.build_optimizer(loaded.build_optimizer, step, self.module)
+        )
+        for technique in techniques_of(config):
+            self.optimizer = technique.on_optimizer(self.optimizer)
         self._parameters = [one for one in self.module.parameters() if one.requires_grad]
         torch.manual_seed(seed + 1 + place.rank)  # dropout and synthetic batches differ between ranks
 
     def run_step(self, accumulation: int, clock: Clock, start: Mark) -> tuple[Tensor, StepMarks]:
         """One optimizer step of ``accumulation`` micro batches: its loss (on the device) and moments."""
-        micro = []
+        micro: list[tuple[Mark, Mark, Mark]] = []
         total = torch.zeros((), device=self._device)
-        for index in range(accumulation):
-            batch: object = None  # the last one's memory is free before the next is moved to the device
+
+        def run() -> None:
             if self._tell is not None:
                 self._tell(Moment.MICRO_BATCH)
             batch = next(self._stream)
             fetched = clock.mark()
             batch = move_to(batch, self._device)
             moved = clock.mark()
-            with self._synchronised(is_last=index == accumulation - 1):
-                loss = self._loss(self.module, batch) / accumulation
-                self._scaler.scale(loss).backward()
-            total += loss.detach()
+            loss = self._loss(self.module, batch) / accumulation
+            self._scaler.scale(loss).backward()
+            total.add_(loss.detach())
             micro.append((fetched, moved, clock.mark()))
+
+        self._parallelism.run_micro_batches(self.module, accumulation, run)
         if self._tell is not None:
             self._tell(Moment.UPDATE)
         self._update()
@@ -135,17 +140,9 @@ class Training:
         return self._place.largest([float(make is not None)])[0] > 0
 
     def _loss(self, module: nn.Module, batch: object) -> Tensor:
-        with autocast(self._precision, self._device):
+        with self._precision.autocast(self._device):
             loss: Tensor = module(batch)
         return loss
-
-    def _synchronised(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Gradients travel once per optimizer step: with its last micro batch."""
-        if isinstance(self.module, FSDPModule):
-            self.module.set_requires_gradient_sync(is_last)
-        elif isinstance(self.module, DistributedDataParallel) and not is_last:
-            return self.module.no_sync()
-        return nullcontext()
 
     def _update(self) -> None:
         if self._clip_norm is not None:
@@ -165,7 +162,7 @@ class Training:
         for _ in range(count):
             clock.settle()
             start = clock.mark()
-            with self._silenced():
+            with self._parallelism.silenced(self.module):
                 self._loss(self.module, batch).backward()
             end = clock.mark()
             clock.settle()
@@ -173,15 +170,15 @@ class Training:
             self.optimizer.zero_grad(set_to_none=True)
         return times
 
-    def _silenced(self) -> AbstractContextManager[None]:
-        """Without communication: gradients stay, and shards that were gathered (by the first pass) too."""
-        if isinstance(self.module, FSDPModule):
-            self.module.set_requires_gradient_sync(False)
-            self.module.set_reshard_after_backward(False)
-            self.module.set_reshard_after_forward(False)
-        elif isinstance(self.module, DistributedDataParallel):
-            return self.module.no_sync()
-        return nullcontext()
+    def copies_bytes(self) -> int:
+        """Bytes held between two steps beside parameters, buffers and the optimizer's state."""
+        return self._parallelism.copies_bytes(self.module)
+
+    def can_be_silent(self) -> bool:
+        """Whether passes without communication can be timed; every rank calls it."""
+        if any(one.is_fixed_shape for one in techniques_of(self.config)):
+            return False
+        return self._parallelism.can_be_silent(self.module, self._place)
 
     def close(self) -> None:
         """End the loader's processes."""

@@ -17,10 +17,10 @@ from trials.errors import Diverged
 from trials.measuring.apart import Apart, time_apart
 from trials.measuring.clock import Clock
 from trials.measuring.phases import disagreement_fraction, passes_s, phases_of
-from trials.measuring.place import Place
 from trials.measuring.quality import has_warmed_up
 from trials.measuring.settings import MeasureSettings
 from trials.measuring.step import StepMarks, Training
+from trials.place import Place
 from trials.step_times import half_width_fraction
 from trials.trial import Phases, Series
 

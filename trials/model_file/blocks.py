@@ -8,6 +8,10 @@ from collections.abc import Iterable
 from torch import nn
 
 _OWN_CLASS_SHARE = 0.5  # of a container family's parameters, from which blocks of a class of their own win
+NO_BLOCKS = (
+    "no repeated blocks were found in the model (a ModuleList or Sequential of at least two modules of one"
+    " class that have children)"
+)
 
 
 def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trials.errors import TrialsError
+from trials.modes import PRECISIONS
 from trials.profile import TraceMode
 from trials.trace.moved import tensors_in
-from trials.trial import Precision
 
 if TYPE_CHECKING:
     from trials.trace.build import Built
-
-_LOW_PRECISION: dict[str, torch.dtype] = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +66,14 @@ class TracedStep:
         if self.mode is not TraceMode.TRAINING or self.built.optimizer is None:
             return
         parameters = [one for one in self.built.module.parameters() if one.grad is not None]
-        if self.precision == Precision.FP16:
+        if PRECISIONS[self.precision].is_loss_scaled:
             _unscale(parameters)
         if self.built.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(parameters, self.built.clip_norm, foreach=self.is_cuda or None)
         self.built.optimizer.step()
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        dtype = _LOW_PRECISION.get(self.precision)
-        return nullcontext() if dtype is None else torch.autocast("cpu", dtype=dtype)
+        return PRECISIONS[self.precision].autocast(torch.device("cpu"))
 
 
 def _unscale(parameters: list[torch.nn.Parameter]) -> None:

@@ -43,7 +43,7 @@ def survey(loaded: LoadedWorkload, *, micro_batch_size: int) -> Survey:
     """
     with FakeTensorMode(allow_non_fake_inputs=True) as fake:
         try:
-            built = build_fake(step_builder(loaded, micro_batch_size, is_checkpointed=False), fake)
+            built = build_fake(step_builder(loaded, micro_batch_size, techniques=()), fake)
         except Exception as error:  # the user's model runs inside: anything may come of it
             raise TrialsError(explain(error)) from error
         module = built.module

@@ -31,8 +31,8 @@ from torch._subclasses.fake_tensor import (
 )
 
 from trials.errors import TrialsError, Unsupported
-from trials.measuring.wrap import checkpoint_blocks
 from trials.model_file.loader import one_batch
+from trials.modes import PRECISIONS, TECHNIQUES
 from trials.profile import OperationClass, Trace, TraceMode
 from trials.trace.alive import AliveBytes, storage_bytes
 from trials.trace.build import Built, build_fake
@@ -40,7 +40,6 @@ from trials.trace.cuda import cuda_operations
 from trials.trace.moved import tensors_in
 from trials.trace.one_step import TracedStep
 from trials.trace.record import Recorder
-from trials.trial import Precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,6 +59,8 @@ __all__ = [
 
 REAL_STEP_BATCH_SIZE = 2  # BatchNorm refuses 1 on maps of one pixel
 
+Techniques = tuple[str, ...]  # of those that change the operations
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOutcome:
@@ -73,32 +74,35 @@ def trace_workload(
     loaded: LoadedWorkload,
     *,
     micro_batch_sizes: Sequence[int] = (2, 8),
-    precisions: Sequence[str] = (Precision.FP32, Precision.BF16),
-    checkpointing: Sequence[bool] = (False, True),
+    precisions: Sequence[str] | None = None,
+    technique_sets: Sequence[Techniques] | None = None,
     known: Sequence[Trace] = (),
     is_real_allowed: bool = True,
 ) -> TraceOutcome:
     """Trace every combination of the knobs that changes the operations; run it where a crash may be borne.
 
-    TF32 has the trace of FP32. A combination that the workload refuses (checkpointing without blocks, a data
-    set smaller than the batch) is left out. Two batch sizes give the lines that FLOPs, bytes and memory
-    follow; a few more show where kernels fill the GPU. ``known`` traces are taken as they are; a real step in
-    place of a trace is run only where ``is_real_allowed``.
+    Unless told, under each precision that has operations of its own (TF32 has those of fp32), and plain or
+    with one technique that changes them. A combination that the workload refuses (checkpointing without
+    blocks, a data set smaller than the batch) is left out. Two batch sizes give the lines that FLOPs, bytes
+    and memory follow; a few more show where kernels fill the GPU. ``known`` traces are taken as they are;
+    a real step in place of a trace is run only where ``is_real_allowed``.
     """
-    made = {(trace.micro_batch_size, trace.precision, trace.is_checkpointed): trace for trace in known}
+    made = {(trace.micro_batch_size, trace.precision, trace.techniques): trace for trace in known}
     traces = []
     reasons = []
-    for size, precision, is_checkpointed in product(micro_batch_sizes, precisions, checkpointing):
+    if precisions is None:
+        precisions = [one.name for one in PRECISIONS if one.is_traced]
+    if technique_sets is None:
+        technique_sets = [(), *((one.name,) for one in TECHNIQUES if one.is_traced)]
+    for size, precision, techniques in product(micro_batch_sizes, precisions, technique_sets):
         try:
             traces.append(
-                made.get((size, precision, is_checkpointed))
-                or trace_step(
-                    loaded, micro_batch_size=size, precision=precision, is_checkpointed=is_checkpointed
-                )
+                made.get((size, precision, techniques))
+                or trace_step(loaded, micro_batch_size=size, precision=precision, techniques=techniques)
             )
         except TrialsError as error:
             reasons.append(str(error))
-            if not traces and not is_checkpointed:  # what the plainest step cannot do no other can
+            if not traces and not techniques:  # what the plainest step cannot do no other can
                 break
     if traces:
         return TraceOutcome(traces=tuple(traces), note="; ".join(dict.fromkeys(reasons)))
@@ -112,19 +116,19 @@ def trace_step(
     *,
     micro_batch_size: int,
     precision: str,
-    is_checkpointed: bool = False,
+    techniques: Techniques = (),
     is_cuda: bool = True,
 ) -> Trace:
     """The trace of a user's workload. Raises TrialsError with the reason where it cannot be traced."""
     try:
-        build = step_builder(loaded, micro_batch_size, is_checkpointed=is_checkpointed)
+        build = step_builder(loaded, micro_batch_size, techniques=techniques)
     except Unsupported as error:
         raise TrialsError(str(error)) from error
     return trace_built(
         build,
         micro_batch_size=micro_batch_size,
         precision=precision,
-        is_checkpointed=is_checkpointed,
+        techniques=techniques,
         is_cuda=is_cuda,
     )
 
@@ -133,14 +137,14 @@ def trace_built(
     build: Callable[[], Built],
     *,
     micro_batch_size: int,
-    precision: str = Precision.FP32,
-    is_checkpointed: bool = False,
+    precision: str = "fp32",
+    techniques: Techniques = (),
     mode: TraceMode = TraceMode.TRAINING,
     is_cuda: bool = True,
 ) -> Trace:
     """Trace the step that ``build`` makes, on fake tensors and without its memory.
 
-    ``is_checkpointed`` and ``micro_batch_size`` only label the trace: ``build`` wraps and sizes.
+    ``techniques`` and ``micro_batch_size`` only label the trace: ``build`` wraps and sizes.
     ``is_cuda=False`` traces what the CPU itself runs. Raises TrialsError when the model looks at the values
     of tensors, or fails.
     """
@@ -148,25 +152,21 @@ def trace_built(
         try:
             built = build_fake(build, fake)
             step = TracedStep(built=built, precision=precision, mode=mode, is_cuda=is_cuda)
-            return _trace(
-                step, micro_batch_size=micro_batch_size, is_checkpointed=is_checkpointed, is_fake=True
-            )
+            return _trace(step, micro_batch_size=micro_batch_size, techniques=techniques, is_fake=True)
         except Exception as error:  # the user's model runs inside: anything may come of it
             raise TrialsError(explain(error)) from error
 
 
-def trace_real_step(
-    build: Callable[[], Built], *, micro_batch_size: int, precision: str = Precision.FP32
-) -> Trace:
+def trace_real_step(build: Callable[[], Built], *, micro_batch_size: int, precision: str = "fp32") -> Trace:
     """Record the same on real CPU tensors, for a model that fake tensors cannot run: use a small batch.
 
     It takes the operations of the CPU: attention and dropout may count more bytes than on CUDA.
     """
     step = TracedStep(built=build(), precision=precision, mode=TraceMode.TRAINING, is_cuda=False)
-    return _trace(step, micro_batch_size=micro_batch_size, is_checkpointed=False, is_fake=False)
+    return _trace(step, micro_batch_size=micro_batch_size, techniques=(), is_fake=False)
 
 
-def _trace(step: TracedStep, *, micro_batch_size: int, is_checkpointed: bool, is_fake: bool) -> Trace:
+def _trace(step: TracedStep, *, micro_batch_size: int, techniques: Techniques, is_fake: bool) -> Trace:
     recorder = Recorder()
     with ExitStack() as stack:
         if step.is_cuda:
@@ -189,7 +189,7 @@ def _trace(step: TracedStep, *, micro_batch_size: int, is_checkpointed: bool, is
     return Trace(
         micro_batch_size=micro_batch_size,
         precision=step.precision,
-        is_checkpointed=is_checkpointed,
+        techniques=techniques,
         operations=recorder.operations(),
         peak_bytes=max(first_peak_bytes + optimizer_bytes, update_peak_bytes),
         parameter_bytes=storage_bytes(module.parameters()),
@@ -236,14 +236,14 @@ def _without_mkldnn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-def step_builder(loaded: LoadedWorkload, size: int, *, is_checkpointed: bool) -> Callable[[], Built]:
+def step_builder(loaded: LoadedWorkload, size: int, *, techniques: Techniques) -> Callable[[], Built]:
     """A function that builds the workload's step of ``size`` samples. Raises Unsupported: no such batch."""
     batch = one_batch(loaded.source, size)  # real: its data is only looked at for its shapes
 
     def build() -> Built:
         step = loaded.build()
-        if is_checkpointed:
-            checkpoint_blocks(step)
+        for technique in techniques:
+            TECHNIQUES[technique].prepare(step)
         return Built(
             module=step,
             optimizer=loaded.build_optimizer(step),
@@ -257,7 +257,7 @@ def step_builder(loaded: LoadedWorkload, size: int, *, is_checkpointed: bool) ->
 def _instead(loaded: LoadedWorkload, reason: str) -> TraceOutcome:
     """One real step, for a model that cannot be traced."""
     try:
-        build = step_builder(loaded, REAL_STEP_BATCH_SIZE, is_checkpointed=False)
+        build = step_builder(loaded, REAL_STEP_BATCH_SIZE, techniques=())
         trace = trace_real_step(build, micro_batch_size=REAL_STEP_BATCH_SIZE)
     except Exception as error:  # noqa: BLE001  (the user's model runs inside: anything may come of it)
         return TraceOutcome(traces=(), note=f"{reason}; and one real step failed: {explain(error)}")

@@ -18,10 +18,10 @@ def limit_s(config: TrialConfig, seen: Sequence[Measurement]) -> float:
     """Seconds for a trial of ``config``, after ``seen`` of the same workload in the same group.
 
     Expected time is the longest start-up and first step seen, and the trial's time per sample at the slowest
-    throughput per worker seen. A first trial, and the first with torch.compile, has ``FIRST_LIMIT_S``, since
+    throughput per worker seen. A first trial, and the first with a technique, has ``FIRST_LIMIT_S``, since
     nothing tells how long they take.
     """
-    alike = [one for one in seen if one.config.is_compiled or not config.is_compiled]
+    alike = [one for one in seen if set(config.techniques) <= set(one.config.techniques)]
     if not alike:
         return FIRST_LIMIT_S
     fixed_s = max(one.startup_s + one.first_step_s for one in alike)

@@ -35,8 +35,8 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from trials.cluster.shipping import folder_name
 from trials.measuring.failures import explain
-from trials.measuring.place import Place
 from trials.measuring.settings import settings_for
+from trials.place import Place
 from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, Workload
 from trials.workers.crash_record import CrashRecorder, crash_folder, read_crash_records
 from trials.workers.group_plan import GroupPlan, resolve

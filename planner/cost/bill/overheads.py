@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.cost.spot.job import SaveCost
+from planner.modes import TECHNIQUES
 from trials.api import Measurement, TrialConfig, WorkloadProfile
 
 CHECKPOINT_BYTES_PER_S = 0.5 * 1024**3
@@ -41,13 +42,19 @@ def start_of(measurements: Sequence[Measurement], config: TrialConfig) -> StartT
 
     The first step holds compilation and lazy initialisation; what it takes beyond a steady one is theirs.
     """
-    alike = [trial for trial in measurements if trial.config.is_compiled == config.is_compiled]
+    own = _start_part(config)
+    alike = [trial for trial in measurements if _start_part(trial.config) == own]
     if not alike:
         return StartTimes(start_up_s=None, compile_s=None)
     return StartTimes(
         start_up_s=statistics.median(trial.startup_s for trial in alike),
         compile_s=statistics.median(max(0.0, trial.first_step_s - trial.step_time_s) for trial in alike),
     )
+
+
+def _start_part(config: TrialConfig) -> tuple[str, ...]:
+    """Of its techniques, those that change what the first step takes."""
+    return tuple(one for one in config.techniques if TECHNIQUES[one].has_own_start)
 
 
 def checkpoint_times(

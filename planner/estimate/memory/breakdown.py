@@ -18,12 +18,12 @@ Fits are checked against the upper bound: "it fits" when it does not costs a fai
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from planner.estimate.scaling.collectives import Transport
-from planner.modes import PARALLELISMS, PRECISIONS
+from planner.modes import PARALLELISMS, PRECISIONS, TECHNIQUES
 from planner.modes.precision import REFERENCE
 from planner.modes.terms import Group, StateBytes
 
@@ -125,6 +125,7 @@ def data_parallel_memory(
     worker_count: int,
     node_count: int = 1,
     precision: str = REFERENCE,
+    techniques: Collection[str] = (),
     block_count: int = 0,
     transport: Transport | None = None,
 ) -> MemoryBreakdown:
@@ -138,12 +139,15 @@ def data_parallel_memory(
         worker_count: in all, on ``node_count`` nodes.
         node_count: of the configuration.
         precision: of the passes.
+        techniques: of the configuration.
         block_count: of repeated blocks; 0 where none was found.
         transport: of the slowest link between the workers; None on CPU, where nothing lies outside.
     """
     group = Group(rank_count=worker_count, node_count=node_count)
     mode = PARALLELISMS[parallelism]
     held = mode.rank_bytes(state, group, block_count, PRECISIONS[precision])
+    for one in techniques:
+        held = TECHNIQUES[one].rank_bytes(held)
     activations = activation_bytes * mode.activation_fraction(group)
     tensors = held.parameters + held.gradients + held.optimizer + activations + held.copies
     is_cuda = transport is not None

@@ -27,6 +27,7 @@ from planner.estimate.scaling.collectives import Transport, fabric_of
 from planner.estimate.setting import Setting, setting_of, technique_of
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.modes import PARALLELISMS, PRECISIONS
+from planner.modes.chosen import traced_part
 from planner.modes.terms import StateBytes
 from trials.api import Failure, FailureKind, Measurement, Trace, TrialConfig, WorkloadProfile
 
@@ -48,7 +49,7 @@ class PeakMemory:
     state: StateBytes | None
     block_count: int
     _alike: dict[Setting, tuple[Setting, ...]] = field(default_factory=dict, repr=False, compare=False)
-    _states: dict[tuple[str, str, int, int, Transport | None], float] = field(
+    _states: dict[tuple[str, str, tuple[str, ...], int, int, Transport | None], float] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -82,7 +83,8 @@ class PeakMemory:
     ) -> Estimate | None:
         """From the most alike measured setting on such a device, else a trace, else any setting."""
         if setting not in self._alike:
-            same = (one for one in self.points if one.is_checkpointed == setting.is_checkpointed)
+            kept = traced_part(setting.techniques)
+            same = (one for one in self.points if traced_part(one.techniques) == kept)
             self._alike[setting] = tuple(sorted(same, key=lambda one: self._unlikeness(one, setting)))
         alike = self._alike[setting]
         is_cpu = setting.vcpus is not None
@@ -149,6 +151,7 @@ class PeakMemory:
             worker_count=config.gpu_count,
             node_count=config.node_count,
             precision=config.precision,
+            techniques=config.techniques,
             block_count=self.block_count,
             transport=_transport(hardware),
         )
@@ -160,7 +163,7 @@ class PeakMemory:
         The passes are the fullest when backward begins, so that their peak is linear. Small batches of large
         models peak in the update, which tells nothing of activations.
         """
-        alike = [one for one in self.traces if one.is_checkpointed == config.is_checkpointed]
+        alike = [one for one in self.traces if one.techniques == traced_part(config.techniques)]
         if not alike:
             return None
         half = PRECISIONS[config.precision].is_half
@@ -191,7 +194,7 @@ class PeakMemory:
         if self.state is None:
             return 0.0
         transport = _transport(hardware)
-        key = (on.parallelism, on.precision, on.gpu_count, on.node_count, transport)
+        key = (on.parallelism, on.precision, on.techniques, on.gpu_count, on.node_count, transport)
         if key not in self._states:
             parts = data_parallel_memory(
                 self.state,
@@ -200,6 +203,7 @@ class PeakMemory:
                 worker_count=on.gpu_count,
                 node_count=on.node_count,
                 precision=on.precision,
+                techniques=on.techniques,
                 block_count=self.block_count,
                 transport=transport,
             )

@@ -16,6 +16,7 @@ from catalogs.gpus import Gpu
 from planner.estimate.time.chips import Chip, chip_of
 from planner.estimate.time.loading import Loaders, best_loaders
 from planner.estimate.values import Hardware
+from planner.modes.chosen import traced_part
 from trials.api import Measurement, OperationClass, Phases, Trace, TrialConfig, WorkloadProfile
 
 FASTER_GPU_FACTOR = 2.0  # "a GPU twice as fast"
@@ -94,7 +95,7 @@ def _nearest_trace(profile: WorkloadProfile | None, config: TrialConfig) -> Trac
     return min(
         traces,
         key=lambda one: (
-            one.is_checkpointed != config.is_checkpointed,
+            one.techniques != traced_part(config.techniques),
             one.precision != config.precision,
             abs(one.micro_batch_size - config.micro_batch_size),
         ),
@@ -136,7 +137,7 @@ def _operations(profile: WorkloadProfile | None, config: TrialConfig) -> list[tu
     alike = (
         one
         for one in profile.traces
-        if (one.is_checkpointed, one.precision) == (near.is_checkpointed, near.precision)
+        if (one.techniques, one.precision) == (near.techniques, near.precision)
         and one.micro_batch_size != near.micro_batch_size
         and [(each.name, each.kind, each.count) for each in one.operations]
         == [(each.name, each.kind, each.count) for each in near.operations]

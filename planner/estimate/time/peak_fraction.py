@@ -37,7 +37,7 @@ def micro_batch_flops(traces: Sequence[Trace], micro_batch_size: int) -> float |
     by_size = {
         one.micro_batch_size: model_flops(one)
         for one in traces
-        if not one.is_checkpointed and one.mode is TraceMode.TRAINING
+        if not one.techniques and one.mode is TraceMode.TRAINING
     }
     if not by_size:
         return None

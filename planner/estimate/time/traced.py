@@ -101,15 +101,15 @@ class TracedStepTime:
         return next(iter(self.works.values())), fraction
 
 
-def traced_steps(traces: Sequence[Trace]) -> dict[bool, TracedStepTime]:
-    """Traces by whether they are checkpointed."""
-    steps: dict[bool, TracedStepTime] = {}
-    for is_checkpointed in {one.is_checkpointed for one in traces}:
+def traced_steps(traces: Sequence[Trace]) -> dict[tuple[str, ...], TracedStepTime]:
+    """Traces by their techniques."""
+    steps: dict[tuple[str, ...], TracedStepTime] = {}
+    for techniques in {one.techniques for one in traces}:
         works: dict[str, tuple[OperationWork, ...]] = {}
         for trace in sorted(traces, key=lambda one: one.micro_batch_size):
-            if trace.is_checkpointed == is_checkpointed:
+            if trace.techniques == techniques:
                 works[trace.precision] = (*works.get(trace.precision, ()), work_of(trace))
-        steps[is_checkpointed] = TracedStepTime(works)
+        steps[techniques] = TracedStepTime(works)
     return steps
 
 

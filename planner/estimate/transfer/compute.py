@@ -17,7 +17,6 @@ from planner.estimate.time.traced import TracedStepTime
 from planner.estimate.transfer.cross_workload import CrossWorkloadRatios, PredictedRatio
 from planner.estimate.transfer.distance import chip_log_spread
 from planner.estimate.transfer.transfer_path import (
-    COMPILE_FACTOR,
     CONVOLUTION_LOG_SPREAD,
     Anchor,
     SingleWorkerStep,
@@ -32,16 +31,14 @@ from planner.estimate.transfer.workload_decomposition import (
     decompose,
 )
 from planner.estimate.values import Hardware
+from planner.modes import TECHNIQUES
+from planner.modes.chosen import changed, traced_part
 from trials.api import TrialConfig
 
-CHECKPOINT_FACTOR = 4.0 / 3.0
-"""One more forward on top of forward and backward, which is twice a forward (Chen et al. 2016)."""
-_CHECKPOINT_LOG_SPREAD = 0.06
-_COMPILE_LOG_SPREAD = 0.2
 _WAYS_TRIED = 3  # of the measured settings, the likeliest first
 _SHARED_LOG_SPREAD = 0.05  # taking synchronisation out of a step of several workers
 
-Technique = tuple[bool, bool]  # is checkpointed, is compiled
+Techniques = tuple[str, ...]  # of a configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +46,19 @@ class Compute:
     """What one worker takes; made by `fit_compute`."""
 
     starts: tuple[Anchor, ...]
-    mixes: Mapping[Technique, WorkloadDecomposition]
-    traced: Mapping[bool, TracedStepTime]
+    mixes: Mapping[Techniques, WorkloadDecomposition]
+    traced: Mapping[Techniques, TracedStepTime]
     cross_workload: Mapping[
         tuple[str, str], CrossWorkloadRatios
     ]  # other workloads, by source and target chip
     name: str  # of the workload, among those
-    _ways: dict[tuple[Chip, Technique, int, int], tuple[TransferPath, ...]] = field(
+    _ways: dict[tuple[Chip, Techniques, int, int], tuple[TransferPath, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    _host_shares: dict[tuple[Technique, Chip, int], float] = field(
+    _host_shares: dict[tuple[Techniques, Chip, int], float] = field(
         default_factory=dict, repr=False, compare=False
     )
-    _ratios: dict[tuple[Technique, Chip, Chip, int], tuple[TimeRatio, float]] = field(
+    _ratios: dict[tuple[Techniques, Chip, Chip, int], tuple[TimeRatio, float]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -70,7 +67,7 @@ class Compute:
         chip = chip_of(config, hardware)
         if chip is None:
             return None
-        technique = (config.is_checkpointed, config.is_compiled)
+        technique = config.techniques
         is_count_measured = any(one.source.setting.gpu_count == config.gpu_count for one in self.starts)
         key = (chip, technique, config.micro_batch_size, config.gpu_count if is_count_measured else 0)
         if key not in self._ways:
@@ -88,13 +85,13 @@ class Compute:
         near = sorted(self.starts, key=lambda one: one.unlikeness(config))[:_WAYS_TRIED]
         near = [one for one in near if one.is_like(chip)] or near
         yield from (self._way(start, config, chip) for start in near)
-        traced = self._traced(config.is_checkpointed)
+        traced = self.traced.get(traced_part(config.techniques))
         if traced is not None and not any(one.chip.is_cpu == chip.is_cpu for one in near):
             yield path_by_trace(traced, config, chip)
 
     def floor_s(self, config: TrialConfig, hardware: Hardware) -> float:
         """Least time of a micro batch by the roofline; 0 without a trace."""
-        chip, traced = chip_of(config, hardware), self._traced(config.is_checkpointed)
+        chip, traced = chip_of(config, hardware), self.traced.get(traced_part(config.techniques))
         return 0.0 if chip is None or traced is None else traced.roofline_s(chip, config.micro_batch_size)
 
     def host_fraction(self, config: TrialConfig, hardware: Hardware) -> float | None:
@@ -106,10 +103,10 @@ class Compute:
         if chip is None or chip.is_cpu or not self.starts:
             return None
         setting = min(self.starts, key=lambda one: one.unlikeness(config)).source.setting
-        technique = (setting.is_checkpointed, setting.is_compiled)
+        technique = setting.techniques
         return self._host_share(technique, chip, config.micro_batch_size)
 
-    def _host_share(self, technique: Technique, chip: Chip, size: int) -> float:
+    def _host_share(self, technique: Techniques, chip: Chip, size: int) -> float:
         key = (technique, chip, size)
         if key not in self._host_shares:
             self._host_shares[key] = self.mixes[technique].host_share(chip, size)
@@ -118,7 +115,7 @@ class Compute:
     def _way(self, start: Anchor, config: TrialConfig, chip: Chip) -> TransferPath:
         """From a measured setting to ``config`` on ``chip``."""
         source, line = start.source, start.source.line
-        technique = (source.setting.is_checkpointed, source.setting.is_compiled)
+        technique = source.setting.techniques
         size = config.micro_batch_size
         micro_s = start.micro_batch_s(size)
         optimizer_s = line.fixed_s if source.setting.gpu_count == 1 else line.optimizer_s
@@ -136,19 +133,17 @@ class Compute:
             ground = Ground.CHIPS if traced is None else Ground.TRACED
             if traced is not None and traced.has_convolutions:
                 spreads.append(CONVOLUTION_LOG_SPREAD[ground])
-        if source.setting.is_checkpointed != config.is_checkpointed:
-            micro_s *= self._checkpoint_factor(chip, size) ** (1 if config.is_checkpointed else -1)
-            spreads.append(_CHECKPOINT_LOG_SPREAD)
-        if source.setting.is_compiled != config.is_compiled:
-            micro_s *= COMPILE_FACTOR if config.is_compiled else 1.0 / COMPILE_FACTOR
-            spreads.append(_COMPILE_LOG_SPREAD)
+        for one in changed(source.setting.techniques, config.techniques):
+            factor = self._factor(one, chip, size)
+            micro_s *= factor if one in config.techniques else 1.0 / factor
+            spreads.append(TECHNIQUES[one].log_spread)
         if start.synchronisation_s > 0:
             spreads.append(_SHARED_LOG_SPREAD)
         optimizer_s *= shards_of(source.setting)
         return TransferPath(line, micro_s, optimizer_s, math.hypot(*spreads), ground)
 
     def _ratio(
-        self, technique: Technique, source: Chip, target: Chip, size: int, source_s: float
+        self, technique: Techniques, source: Chip, target: Chip, size: int, source_s: float
     ) -> tuple[TimeRatio, float]:
         key = (technique, source, target, size)
         if key not in self._ratios:
@@ -163,19 +158,17 @@ class Compute:
             self._ratios[key] = (ratio, chip_log_spread(source, target, ratio, share, links))
         return self._ratios[key]
 
-    def _traced(self, is_checkpointed: bool) -> TracedStepTime | None:  # noqa: FBT001 - the key of a table
-        return self.traced.get(is_checkpointed)
-
-    def _checkpoint_factor(self, chip: Chip, size: int) -> float:
-        plain, checkpointed = self.traced.get(False), self.traced.get(True)
-        if plain is None or checkpointed is None:
-            return CHECKPOINT_FACTOR
-        return checkpointed.gpu_s(chip, size) / plain.gpu_s(chip, size)
+    def _factor(self, technique: str, chip: Chip, size: int) -> float:
+        """By how much a technique multiplies a micro batch: by the traces, where they have it."""
+        plain, traced = self.traced.get(()), self.traced.get((technique,))
+        if plain is None or traced is None:
+            return TECHNIQUES[technique].time_factor
+        return traced.gpu_s(chip, size) / plain.gpu_s(chip, size)
 
 
 def fit_compute(
     starts: Sequence[Anchor],
-    traced: Mapping[bool, TracedStepTime],
+    traced: Mapping[Techniques, TracedStepTime],
     cross_workload: Mapping[tuple[str, str], CrossWorkloadRatios] | None = None,
     *,
     name: str = "",
@@ -183,14 +176,14 @@ def fit_compute(
     tensor_count: int = 1,
 ) -> Compute:
     """What one worker takes, from measured settings (there may be none) and traces (likewise)."""
-    techniques: dict[Technique, list[Anchor]] = {}
+    techniques: dict[Techniques, list[Anchor]] = {}
     for one in starts:
         setting = one.source.setting
-        techniques.setdefault((setting.is_checkpointed, setting.is_compiled), []).append(one)
+        techniques.setdefault(setting.techniques, []).append(one)
     mixes = {
         technique: decompose(
             micro_batch_times(group),
-            traced.get(technique[0]),
+            traced.get(traced_part(technique)),
             is_training=is_training,
             tensor_count=tensor_count,
         )
@@ -202,7 +195,7 @@ def fit_compute(
 
 
 def traced_optimizer_s(
-    traced: Mapping[bool, TracedStepTime], config: TrialConfig, hardware: Hardware
+    traced: Mapping[Techniques, TracedStepTime], config: TrialConfig, hardware: Hardware
 ) -> float | None:
     """Expected time of the optimizer on one worker of ``config``; None without a trace."""
     chip, steps = chip_of(config, hardware), next(iter(traced.values()), None)

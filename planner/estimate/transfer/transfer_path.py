@@ -12,11 +12,11 @@ from planner.estimate.time.line import StepTimeLine
 from planner.estimate.time.measured import MeasuredSetting
 from planner.estimate.time.traced import TracedStepTime
 from planner.estimate.transfer.distance import CPU_TO_GPU_LOG_SPREAD, POWER_LOG_SPREAD
-from planner.modes import PARALLELISMS
+from planner.modes import PARALLELISMS, TECHNIQUES
+from planner.modes.chosen import changed
 from planner.modes.terms import Group
 from trials.api import TrialConfig
 
-COMPILE_FACTOR = 0.85  # TorchInductor's training speed-ups lie between 1.0 and 1.6 (PyTorch 2, ASPLOS 2024)
 _TRACE_ALONE_LOG_SPREAD = 0.2
 CONVOLUTION_LOG_SPREAD = {Ground.TRACED: 0.15, Ground.TRACE_ALONE: 0.4}
 """Set before traces of convnets were held against recordings (benchmarks/estimate/convnets.py: 66 of 74 of
@@ -63,9 +63,8 @@ class Anchor:
         return (
             1.0 * (setting.gpu != config.gpu)
             + 0.4 * (setting.precision != config.precision)
-            + 0.1 * (setting.is_checkpointed != config.is_checkpointed)
+            + sum(TECHNIQUES[one].unlikeness for one in changed(setting.techniques, config.techniques))
             + 0.05 * (setting.older_stack is not None)
-            + 0.3 * (setting.is_compiled != config.is_compiled)
             + 0.05 * (setting.gpu_count != config.gpu_count)
             + 0.05 * (setting.gpu_count != 1)
             + 0.2 * self.source.line.distance(config.micro_batch_size)
@@ -96,7 +95,9 @@ class TransferPath:
 def path_by_trace(traced: TracedStepTime, config: TrialConfig, chip: Chip) -> TransferPath:
     """The way that starts from no measurement."""
     time = traced.time(chip, config.micro_batch_size)
-    factor = COMPILE_FACTOR if config.is_compiled else 1.0
+    factor = math.prod(
+        TECHNIQUES[one].time_factor for one in config.techniques if not TECHNIQUES[one].is_traced
+    )
     ground = Ground.TRACE_ALONE
     spread = math.hypot(
         _TRACE_ALONE_LOG_SPREAD,

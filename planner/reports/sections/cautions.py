@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from catalogs.gpus import DeviceKind
 from planner.estimate.software_stack import stack_changes
+from planner.modes.chosen import arithmetic_of
 from planner.plans.numerics_check import reference_of
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
@@ -163,10 +164,10 @@ def _disturbed(report: Report, plan: Plan) -> str:
 def _unguarded(report: Report, plan: Plan) -> str:
     if reference_of(plan.config) == plan.config:
         return ""
-    arithmetic = (plan.config.precision, plan.config.is_compiled)
-    if arithmetic in {(one.config.precision, one.config.is_compiled) for one in report.guards}:
+    arithmetic = arithmetic_of(plan.config)
+    if arithmetic in {arithmetic_of(one.config) for one in report.guards}:
         return ""
-    name = plan.config.precision + (" with torch.compile" if plan.config.is_compiled else "")
+    name = arithmetic.label
     return (
         f"No trial compared the losses of {name} and fp32: that the model trains as well in {name} is "
         "assumed. Watch the loss of the first steps."

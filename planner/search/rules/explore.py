@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.modes.chosen import switches
 from planner.search.acquisition import Candidate, most_worth
 from planner.search.proposal import Proposal
 from planner.search.rules import opening
@@ -34,11 +35,11 @@ def pick(untried: Untried, confidence: float) -> Proposal | None:
     return Proposal(candidate=worth.candidate, reason=reason, expected_saving=worth.saving)
 
 
-def _need(candidate: Candidate) -> tuple[float, int, bool, bool]:
+def _need(candidate: Candidate) -> tuple[float, int, tuple[bool, ...]]:
     """Memory first."""
     config, memory = candidate.config, candidate.memory
     need = memory.expected if memory is not None else float(config.micro_batch_size)
-    return need, config.gpu_count, config.gpu_count > 1, config.is_compiled
+    return need, config.gpu_count, switches(config.techniques)
 
 
 RULE = Rule(propose=propose)

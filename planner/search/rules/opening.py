@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from planner.modes.chosen import switches
 from planner.modes.precision import REFERENCE
 from planner.search.acquisition import Candidate, worth_of_searching
 from planner.search.proposal import Proposal
@@ -59,11 +60,11 @@ def next_of_opening(candidates: Sequence[Candidate], tried: Sequence[TrialConfig
     return None
 
 
-def _plainness(config: TrialConfig) -> tuple[int, bool, bool, bool, float]:
+def _plainness(config: TrialConfig) -> tuple[int, tuple[bool, ...], bool, float]:
     """One worker, fp32, nothing switched on, a small micro batch."""
     distance = abs(math.log(config.micro_batch_size / FIRST_MICRO_BATCH_SIZE))
     is_reduced = config.precision != REFERENCE
-    return config.gpu_count, config.is_compiled, config.is_checkpointed, is_reduced, distance
+    return config.gpu_count, switches(config.techniques), is_reduced, distance
 
 
 def _technique(config: TrialConfig) -> TrialConfig:

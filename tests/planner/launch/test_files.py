@@ -90,7 +90,7 @@ def files_for(
         node_count=instance_count,
         parallelism=Parallelism.SINGLE if gpu_count == 1 else Parallelism.FSDP2,
         precision=Precision.BF16,
-        is_checkpointed=True,
+        techniques=("activation_checkpointing",),
     )
     run = make_run_plan(offer=offer, instance_count=instance_count, config=config, is_cpu=is_cpu, **changes)
     facts = ["Rent it.", 'A "quoted" \\ line\nbroken.']
@@ -247,8 +247,8 @@ def test_the_training_script_names_the_configuration() -> None:
         "accumulation": "4",
         "precision": "'bf16'",
         "parallelism": "'fsdp2'",
-        "is_checkpointed": "True",
-        "is_compiled": "False",
+        "techniques": "('activation_checkpointing',)",
+        "workers_per_replica": "1",
     }
     assert "STEPS = 36000  # 1152000 samples" in text
     assert "LOG_EVERY = 10" in text

@@ -15,9 +15,9 @@ from planner.codec import from_json
 from planner.verify.evidence import Look
 from tests.planner.launch.folders import GPT, cpu_config, cpu_plan, write_folder
 from trials.measuring.measure import MeasureSettings, measure
-from trials.measuring.place import Place
 from trials.model_file.source import hash_workload
 from trials.model_file.workload import load
+from trials.place import Place
 from trials.trial import Measurement, Parallelism, TrialConfig
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 MEASURE = """
 import sys, torch.distributed as dist
 from trials.measuring.measure import MeasureSettings, measure
-from trials.measuring.place import Place
+from trials.place import Place
 from trials.model_file.source import hash_workload
 from trials.trial import Measurement
 from tests.planner.launch.test_run import DDP, GPT, SETTINGS

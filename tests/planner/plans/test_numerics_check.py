@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from planner.modes.chosen import Arithmetic
 from planner.plans.numerics_check import guards, judge, next_guard, reference_of, rejected_arithmetic
 from planner.plans.rule_out import rule_out
 from tests.builders import make_config, make_failure, make_measurement
@@ -112,7 +113,7 @@ def test_a_rejected_arithmetic_is_planned_nowhere_though_it_was_fast() -> None:
         curve(FP32, REFERENCE),
         curve(BF16, [4.0] * STEPS),
     ]
-    assert rejected_arithmetic(outcomes) == {(Precision.BF16, False), (Precision.BF16, True)}
+    assert rejected_arithmetic(outcomes) == {Arithmetic(precision="bf16", techniques=())}
     ruled_out = rule_out(outcomes)
     assert ruled_out.has(BF16)
     assert ruled_out.has(make_config("A100-SXM4-80GB", precision=Precision.BF16))

@@ -251,7 +251,7 @@ def test_measured_beats_a_faster_prediction_unless_that_wins_at_its_worst() -> N
 
 def test_of_measured_configurations_that_tie_the_simpler_wins_and_the_other_is_named() -> None:
     plain = make_config()
-    compiled = replace(plain, is_compiled=True)
+    compiled = replace(plain, techniques=("compile",))
     estimator = FakeEstimator(
         step_s=lambda config: 0.99 if config == compiled else 1.0, measured=[plain, compiled]
     )
@@ -286,7 +286,7 @@ def test_the_whole_space_is_searched_by_the_real_rules() -> None:
     single = next(one for one in answer.plans if one.instance_count == 1)
     assert (single.config.micro_batch_size, single.config.accumulation) == (16, 2)
     assert single.config.precision == Precision.FP32  # nothing is faster here, so the simplest
-    assert not single.config.is_checkpointed
+    assert "activation_checkpointing" not in single.config.techniques
 
 
 # Failures

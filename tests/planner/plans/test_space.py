@@ -41,21 +41,25 @@ def test_cpu_tries_fp32_and_bf16_and_no_compiler_means_no_compile() -> None:
     cpu = make_cpu()
     configs = configs_for(make_target(), cpu, 1, 1, make_profile())
     assert {one.precision for one in configs} == {Precision.FP32, Precision.BF16}
-    assert not any(one.is_compiled for one in configs)
+    assert not any(("compile" in one.techniques) for one in configs)
     assert {one.knob for one in exclusions(cpu, make_profile())} == {"tf32", "fp16", "torch.compile"}
 
 
 def test_a_model_without_blocks_is_neither_checkpointed_nor_sharded() -> None:
     profile = make_profile(block_count=0)
     configs = configs_for(make_target(), make_gpu(), 2, 1, profile)
-    assert not any(one.is_checkpointed or one.parallelism == Parallelism.FSDP2 for one in configs)
+    assert not any(
+        ("activation_checkpointing" in one.techniques) or one.parallelism == Parallelism.FSDP2
+        for one in configs
+    )
     assert {"fsdp2", "activation checkpointing"} <= {one.knob for one in exclusions(make_gpu(), profile)}
 
 
 def test_compile_can_be_forbidden() -> None:
-    knobs = Knobs(is_compile_allowed=False)
+    knobs = Knobs(techniques={"compile": False})
     assert not any(
-        one.is_compiled for one in configs_for(make_target(), make_gpu(), 1, 1, make_profile(), knobs)
+        ("compile" in one.techniques)
+        for one in configs_for(make_target(), make_gpu(), 1, 1, make_profile(), knobs)
     )
     assert "not asked for" in [one.reason for one in exclusions(make_gpu(), make_profile(), knobs)]
 

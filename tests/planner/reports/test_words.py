@@ -334,7 +334,7 @@ def test_where_the_numbers_come_from() -> None:
 def test_configurations_in_full_and_in_short() -> None:
     config = make_config(
         gpu_count=2, accumulation=2, precision=Precision.BF16, parallelism=Parallelism.FSDP2,
-        is_checkpointed=True, is_compiled=True,
+        techniques=("activation_checkpointing", "compile"),
     )  # fmt: skip
     assert plain(labels.configuration(config)) == (
         "micro batch 8 x accumulation 2 x 2 workers = 32, bf16, FSDP2, activation checkpointing, "

@@ -108,8 +108,8 @@ def test_the_first_trial_of_a_type_is_the_plainest() -> None:
     plain = make_config()
     others = [
         make_config(precision=Precision.BF16),
-        make_config(is_checkpointed=True),
-        make_config(is_compiled=True),
+        make_config(techniques=("activation_checkpointing",)),
+        make_config(techniques=("compile",)),
         make_config(gpu_count=2, parallelism=Parallelism.DDP, accumulation=2),
         make_config(micro_batch_size=32, accumulation=1),
     ]

@@ -155,7 +155,7 @@ def test_optuna_sees_a_value_a_pruned_out_of_memory_and_no_invented_number(url: 
     study = open_study(url, make_workload(), name)
     put(study, make_measurement(), 3.5)
     put(study, make_failure(make_config(micro_batch_size=32, accumulation=1)))
-    put(study, make_failure(make_config(is_compiled=True), kind=FailureKind.UNSUPPORTED))
+    put(study, make_failure(make_config(techniques=("compile",)), kind=FailureKind.UNSUPPORTED))
     plain = optuna.load_study(study_name=name, storage=url)
     assert [one.state.name for one in plain.trials] == ["COMPLETE", "PRUNED", "FAIL"]
     assert plain.best_value == 3.5
@@ -165,7 +165,7 @@ def test_optuna_sees_a_value_a_pruned_out_of_memory_and_no_invented_number(url: 
 
 def test_a_trial_that_was_cut_off_is_a_leftover_with_or_without_its_outcome(url: str, name: str) -> None:
     study = open_study(url, make_workload(), name)
-    done, cut = make_measurement(), make_config(is_compiled=True)
+    done, cut = make_measurement(), make_config(techniques=("compile",))
     first = study.ask(params_of(done.config), distributions(GPUS))
     study.start(first, done.config)
     study.save(first, done, None, None)

@@ -119,13 +119,13 @@ def test_checkpointing_repeats_the_forward_pass_of_blocks_and_saves_memory(train
             block.forward = lambda x, run=block.forward: checkpoint(run, x, use_reentrant=False)
         return built
 
-    trace = traced(build, is_checkpointed=True)
+    trace = traced(build, techniques=("activation_checkpointing",))
     again = 2 * DEPTH * 4 * WIDTH * WIDTH * BATCH * TOKENS
     repeated = flops_of(trace, OperationClass.MATMUL) - flops_of(training, OperationClass.MATMUL)
     # the output of a block's last layer is not needed again, so the recomputation may stop before it
     assert again * 3 / 4 <= repeated <= again
     assert trace.peak_bytes < training.peak_bytes
-    assert trace.is_checkpointed
+    assert "activation_checkpointing" in trace.techniques
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [(Precision.BF16, "bfloat16"), (Precision.FP16, "float16")])
@@ -278,7 +278,7 @@ def workload(file: Path):
 def test_examples_are_traced(name):
     outcome = trace_workload(workload(EXAMPLES / f"{name}.py"), micro_batch_sizes=(2,))
     assert outcome.note == ""
-    assert [(one.precision, one.is_checkpointed) for one in outcome.traces] == [
+    assert [(one.precision, ("activation_checkpointing" in one.techniques)) for one in outcome.traces] == [
         (Precision.FP32, False),
         (Precision.FP32, True),
         (Precision.BF16, False),
@@ -338,5 +338,5 @@ def test_where_the_real_step_fails_too_there_is_no_trace(tmp_path):
 
 def test_what_the_workload_refuses_is_left_out_and_named(tmp_path):
     outcome = trace_workload(workload(write(tmp_path, "pass")), micro_batch_sizes=(2,))
-    assert [one.is_checkpointed for one in outcome.traces] == [False, False]
+    assert [("activation_checkpointing" in one.techniques) for one in outcome.traces] == [False, False]
     assert "no repeated blocks" in outcome.note

@@ -184,7 +184,9 @@ def test_out_of_memory_without_compilation_says_nothing_of_the_compiled_step() -
     estimator = fit(outcomes, gpus=GPUS)
 
     eager = estimator.peak_memory_bytes(replace(L4, micro_batch_size=8), on(L4.gpu))
-    compiled = estimator.peak_memory_bytes(replace(L4, micro_batch_size=8, is_compiled=True), on(L4.gpu))
+    compiled = estimator.peak_memory_bytes(
+        replace(L4, micro_batch_size=8, techniques=("compile",)), on(L4.gpu)
+    )
 
     assert eager is not None
     assert compiled is not None

@@ -20,11 +20,11 @@ def operation(flops: float, name: str = "aten.mm", kind: OperationClass = Operat
     )
 
 
-def trace(micro_batch_size: int, *operations: Operation, is_checkpointed: bool = False) -> Trace:
+def trace(micro_batch_size: int, *operations: Operation, techniques: tuple[str, ...] = ()) -> Trace:
     return Trace(
         micro_batch_size=micro_batch_size,
         precision=Precision.BF16,
-        is_checkpointed=is_checkpointed,
+        techniques=techniques,
         operations=operations,
         peak_bytes=1,
         parameter_bytes=1,
@@ -49,7 +49,7 @@ def test_workers_share_neither_flops_nor_peak() -> None:
 
 def test_what_is_computed_again_is_no_achievement() -> None:
     plain = trace(8, operation(1e12))
-    again = trace(8, operation(4 / 3 * 1e12), is_checkpointed=True)
+    again = trace(8, operation(4 / 3 * 1e12), techniques=("activation_checkpointing",))
     assert micro_batch_flops([plain, again], 8) == micro_batch_flops([plain], 8) == 2e12
     backward = operation(5e12, "aten._scaled_dot_product_flash_attention_backward", OperationClass.ATTENTION)
     assert micro_batch_flops([trace(8, backward)], 8) == pytest.approx(2 * 4e12)
@@ -63,7 +63,11 @@ def test_a_cpu_counts_all_its_vcpus() -> None:
 
 @pytest.mark.parametrize(
     "traces",
-    [[], [trace(8, operation(1.0), is_checkpointed=True)], [replace(trace(8), mode=TraceMode.INFERENCE)]],
+    [
+        [],
+        [trace(8, operation(1.0), techniques=("activation_checkpointing",))],
+        [replace(trace(8), mode=TraceMode.INFERENCE)],
+    ],
 )
 def test_without_a_training_trace_the_share_is_unknown(traces: list[Trace]) -> None:
     assert peak_fraction(make_measurement(), traces, GPUS) is None

@@ -1,0 +1,28 @@
+"""One worker."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from trials.modes.parallelism import Parallelism, Plan, on_device
+from trials.place import Place
+
+
+class Single(Parallelism):
+    """The model as it is."""
+
+    name = "single"
+
+    def refusal(self, place: Place) -> str | None:
+        if place.world_size == 1:
+            return None
+        return f"one process cannot use {place.world_size} workers; choose DDP or FSDP2"
+
+    def wrap(self, plan: Plan) -> nn.Module:
+        step = on_device(plan)
+        for technique in plan.techniques:
+            technique.on_whole(step)
+        return step
+
+
+MODES = (Single(),)
