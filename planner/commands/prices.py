@@ -14,6 +14,7 @@ from planner.commands.price_table import PriceTable, cheapest_regions, current_t
 from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.errors import PlannerError
 from planner.filters import Filters
+from planner.quantities import NotReadError, read_usd
 from planner.reports import formats
 
 CONFIDENCE_MIN = 0.5  # below it an interval would exclude the more likely half
@@ -107,15 +108,13 @@ def _with_own_prices(
 
 def _own_price(text: str, offered: set[str], gpus: Mapping[str, Gpu]) -> tuple[tuple[str, ...], float]:
     """Catalog names and dollars per hour. A family means those of its members that somebody offers."""
-    name, equals, amount = text.partition("=")
+    name, _, amount = text.partition("=")
     try:
-        usd = float(amount)
-    except ValueError:
-        usd = -1.0
-    if not equals or not 0 < usd < float("inf"):
+        usd = read_usd(amount)
+    except NotReadError:
         raise PlannerError(
             f"--price {text}: write the GPU and US dollars per GPU hour: H100=2.10, or H100-SXM5-80GB=2.10"
-        )
+        ) from None
     family = tuple(one.name for one in find_family(name, gpus))
     if len(family) == 1:
         return family, usd

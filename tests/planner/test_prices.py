@@ -63,7 +63,7 @@ def test_a_family_makes_no_offer_of_a_card_that_nobody_rents_but_a_full_name_doe
     save_offers(table, [make_offer("H100-PCIE-80GB", 3.0)])
     offers = read_prices(flags(catalog=table, prices=("H100=2.10",))).offers
     assert [(one.gpu, one.price_usd_per_hour) for one in offers] == [("H100-PCIE-80GB", 2.10)]
-    offers = read_prices(flags(catalog=table, prices=("H100-SXM5-80GB=2.10",))).offers
+    offers = read_prices(flags(catalog=table, prices=("H100-SXM5-80GB=$2.10",))).offers
     assert [one.provider for one in offers] == ["gcp", "own"]
 
 
