@@ -18,7 +18,7 @@ from planner.errors import PlannerError
 from planner.estimate import Estimate
 from planner.search.meter import Meter
 from planner.search.model_error import repeated_model_error
-from planner.search.proposal import Allowance, Proposal
+from planner.search.proposal import UNLIMITED, Allowance, Proposal
 from planner.search.rules.opening import TRIAL_COUNT as OPENING_TRIAL_COUNT
 from planner.search.running import HasRoom, RunningTrials, one_of_each_type
 from planner.search.search import AskedTrial, Search
@@ -29,6 +29,8 @@ from trials.api import Failure, FailureKind, Measurement, Outcome, Purpose, Tria
 RunTrial = Callable[[TrialConfig, Purpose], Outcome]
 SWEEP_BUDGET_FRACTION = 0.05  # of the budget, where --sweep-budget does not say
 _LOOK_S = 0.5  # between looks whether the sweep may still wait
+GRACE_S = 15.0
+"""Beyond --max-minutes, for trials in flight; then they are stopped: the report is there within a minute."""
 EXPECTED_TRIAL_COUNT = 12  # what a search of one GPU type usually takes, for the announcement
 
 
@@ -146,8 +148,10 @@ class Sweep:
             PlannerError: where devices stay in use by others, or the model file fails twice in the same way.
         """
         started_s = self.clock()
+        give_up_s = started_s + self.limits.max_s + GRACE_S
         meter = Meter(held=self.held, clock=self.clock, held_from_s=self.held_from_s)
         number = 0
+        is_left = UNLIMITED
         problem: PlannerError | None = None
         while True:
             reason = self._reached(number, self.clock() - started_s) if problem is None else str(problem)
@@ -159,29 +163,34 @@ class Sweep:
                     s=self.limits.max_s - (self.clock() - started_s),
                 )
                 asked = self.search.ask(allowance, self._running_trials())
+                is_left = allowance
                 if asked is not None:
                     number += 1
                     self._launch(number, asked, run_trial, meter)
                     continue
             if not self._running:
                 break
-            trial = self._next_ended()
+            trial = self._next_ended(give_up_s)
             if trial is None:
+                reason = (
+                    reason if self.stop.is_asked else f"{self._out_of_time()}; a trial in flight was stopped"
+                )
                 break
             del self._running[trial.number]
             problem = self._told(trial, meter, self.clock() - started_s) or problem
-        reason = reason or self.search.why_no_more()
+        reason = reason or self.search.why_no_more(is_left)
         self.study.remember_end(reason)
         if problem is not None:
             raise problem
         return reason
 
-    def _next_ended(self) -> _Running | None:
-        """The trial that ends next; None once those in flight are given up."""
-        while self.clock() < self.stop.until_s:
+    def _next_ended(self, give_up_s: float) -> _Running | None:
+        """What ends next; None once those in flight are given up, at ``give_up_s`` at the latest."""
+        while True:
             with contextlib.suppress(Empty):
                 return self._ended_trials.get(timeout=_LOOK_S)
-        return None
+            if self.clock() >= min(self.stop.until_s, give_up_s):
+                return None
 
     def _launch(self, number: int, asked: AskedTrial, run_trial: RunTrial, meter: Meter) -> None:
         proposal = asked.proposal
@@ -260,11 +269,14 @@ class Sweep:
         if trial_count >= self.limits.max_trials:
             return f"--max-trials {self.limits.max_trials} reached"
         if elapsed_s >= self.limits.max_s:
-            return f"--max-minutes {self.limits.max_s / 60:g} reached"
+            return self._out_of_time()
         left_usd = self._usd_left()
         if left_usd is not None and left_usd <= 0:
             return f"the sweep's own budget of ${self.limits.max_usd:.2f} is spent"
         return None
+
+    def _out_of_time(self) -> str:
+        return f"--max-minutes {self.limits.max_s / 60:g} reached"
 
     def _running_trials(self) -> RunningTrials:
         running = self._running.values()

@@ -29,6 +29,7 @@ class Candidate:
     config: TrialConfig
     run_cost: Estimate | None  # of the target run: dollars, or device hours where nothing has a price
     trial_cost_usd: float | None  # None where the device has no price
+    trial_s: float = 0.0  # how long the trial is expected to take
     memory: Estimate | None  # peak of a worker, in bytes
     memory_bytes: int  # that the device has
     limit: float = math.inf  # log-spreads above its median at which the run breaks the budget or the deadline

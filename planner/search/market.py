@@ -103,6 +103,7 @@ class Market:
         estimator: Estimator,
         run: Run | None,
         trial_cost_usd: float | None,
+        trial_s: float,
     ) -> Candidate | None:
         """What is believed of a configuration; None where its devices are not there."""
         group = self.group(config)
@@ -113,6 +114,7 @@ class Market:
             run_cost=None if run is None else run.cost,
             limit=math.inf if run is None else run.limit,
             trial_cost_usd=trial_cost_usd,
+            trial_s=trial_s,
             memory=estimator.peak_memory_bytes(config, self.hardware_at_hand(config)),
             memory_bytes=self.memory_bytes(group, config, estimator),
         )

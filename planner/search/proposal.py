@@ -37,8 +37,13 @@ class Allowance:
     s: float | None = None
 
     def pays_for(self, candidate: Candidate) -> bool:
-        """Whether its trial can still be paid for; one without a price always."""
-        return self.usd is None or candidate.trial_cost_usd is None or candidate.trial_cost_usd <= self.usd
+        """Whether its trial can still be paid for, one without a price always, and would end in time."""
+        is_paid = self.usd is None or candidate.trial_cost_usd is None or candidate.trial_cost_usd <= self.usd
+        return is_paid and self.has_time_for(candidate)
+
+    def has_time_for(self, candidate: Candidate) -> bool:
+        """Whether its trial is expected to end in the time that is left."""
+        return self.s is None or candidate.trial_s <= self.s
 
 
 UNLIMITED = Allowance()

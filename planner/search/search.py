@@ -20,7 +20,7 @@ from planner.search.rules import next_proposal
 from planner.search.running import RunningTrials
 from planner.search.situation import Situation
 from planner.search.state import SearchState
-from planner.search.stopping import why_none
+from planner.search.stopping import why_no_time, why_none
 from planner.study.store import Study
 from trials.api import Extras, FailureKind, Measurement, Outcome
 
@@ -78,10 +78,12 @@ class Search:
         self._study.start(optuna_trial, config)
         return AskedTrial(optuna_trial=optuna_trial, proposal=proposal)
 
-    def why_no_more(self) -> str:
-        """Why ask() gave None, in words."""
+    def why_no_more(self, allowance: Allowance = UNLIMITED) -> str:
+        """Why ask() gave None with ``allowance``, in words."""
         confidence, (_, best) = self.state.market.confidence, self.state.best_run()
         left, bar = weighed(self.state.candidates(), best, confidence)
+        if left and not any(allowance.has_time_for(candidate) for candidate in left):
+            return why_no_time(min(candidate.trial_s for candidate in left), allowance.s or 0.0)
         why = why_none(left, bar, confidence, is_opening=len(self.state.trials) == 1)
         if best is None or best.keeps_limits(confidence):
             return why

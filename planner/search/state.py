@@ -192,8 +192,9 @@ class SearchState:
 
     def candidate(self, config: TrialConfig, purpose: Purpose = Purpose.SEARCH) -> Candidate | None:
         """A trial with what is believed of it; None where its devices left."""
-        cost_usd = self.trial_cost_usd(config, self.expected_trial_s(config, purpose))
-        return self.market.candidate(config, self.estimator, self.run(config), cost_usd)
+        trial_s = self.expected_trial_s(config, purpose)
+        cost_usd = self.trial_cost_usd(config, trial_s)
+        return self.market.candidate(config, self.estimator, self.run(config), cost_usd, trial_s)
 
 
 def _is_by_chance(outcome: Outcome) -> bool:

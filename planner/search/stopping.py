@@ -31,6 +31,12 @@ def why_none(left: Sequence[Candidate], best: float | None, confidence: float, *
     return _why(most_worth(left, best, confidence), len(left), best)
 
 
+def why_no_time(shortest_s: float, left_s: float) -> str:
+    """No trial would end in the ``left_s`` seconds that are left; the shortest takes ``shortest_s``."""
+    shortest, left = f"{shortest_s / 60:,.1f} min", f"{max(left_s, 0.0) / 60:,.1f} min"
+    return f"no trial would end in time: the shortest takes about {shortest}, and --max-minutes leaves {left}"
+
+
 def _why(worth: Worth | None, count: int, best: float) -> str:
     if worth is None:
         return f"nothing can be said of the {count} untried configurations"

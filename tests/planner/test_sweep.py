@@ -25,7 +25,7 @@ from planner.search.running import RunningTrials
 from planner.search.search import Search
 from planner.search.state import SearchState
 from planner.study.store import Study, open_study
-from planner.sweep import Event, Limits, Stop, Sweep, TrialEnded, TrialStarted, in_thread
+from planner.sweep import GRACE_S, Event, Limits, Stop, Sweep, TrialEnded, TrialStarted, in_thread
 from planner.target import Target
 from tests.builders import (
     GIB,
@@ -326,6 +326,33 @@ def test_a_trial_that_the_sweeps_budget_cannot_pay_for_is_not_started(bench: Ben
     bench.usd_per_hour = 1e6
     bench.sweep(replace(UNLIMITED, max_usd=10)).run(bench.gpu.run_trial)
     assert bench.gpu.seen == []
+
+
+def test_no_trial_begins_that_is_not_expected_to_end_in_time(bench: Bench) -> None:
+    shortest_s = min(one.trial_s for one in bench.sweep().search.state.candidates())
+    reason = bench.sweep(replace(UNLIMITED, max_s=shortest_s / 2), clock=lambda: 0.0).run(bench.gpu.run_trial)
+    assert bench.gpu.seen == []
+    assert reason == (
+        f"no trial would end in time: the shortest takes about {shortest_s / 60:.1f} min, "
+        f"and --max-minutes leaves {shortest_s / 120:.1f} min"
+    )
+    assert bench.study().stopped_because == reason
+
+
+def test_a_trial_in_flight_is_stopped_once_the_minutes_and_a_grace_are_over(bench: Bench) -> None:
+    now_s, works = [0.0], []
+
+    def start(work: Callable[[], None]) -> None:
+        if len(bench.gpu.seen) == 2:
+            works.append(work)  # a trial that never ends
+            now_s[0] = 600 + GRACE_S
+        else:
+            work()
+
+    sweep = bench.sweep(replace(UNLIMITED, max_s=600), start=start, clock=lambda: now_s[0])
+    assert sweep.run(bench.gpu.run_trial) == "--max-minutes 10 reached; a trial in flight was stopped"
+    assert len(works) == 1
+    assert len(bench.study().trials()) == 2
 
 
 def test_interrupted_it_ends_after_the_trial_in_flight(bench: Bench) -> None:
