@@ -37,7 +37,7 @@ def loss(model, batch):
 target = {"samples": 3_000_000, "global_batch_size": 16}
 """
 CPU_CATALOG = """provider,instance_type,region,pricing,gpu,gpu_count,vcpus,memory_gib,price_usd_per_hour,as_of
-mine,box,here,on-demand,{cpu},1,2,8,0.10,2026-01-01
+own,box,here,on-demand,{cpu},1,2,8,0.10,2026-01-01
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from planner.errors import PlannerError
 from planner.exits import Exit
 from tests.builders import make_offer
 
-TODAY = datetime.now(UTC).date()
+NOW = datetime.now(UTC)
+TODAY = NOW.date()
 VMS_HEADER = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice\n"
 
 
@@ -158,6 +160,7 @@ def test_the_history_says_by_date_what_an_offer_cost_and_since_when(
     table.parent.mkdir(parents=True)
     for price in (0.80, 0.60):
         table.write_text(f"{VMS_HEADER}gpu_1x_l4,L4,1.0,8.0,32.0,{price},us-east-1,,\n")
+        os.utime(table, (NOW.timestamp(), NOW.timestamp()))  # whatever clock the file system has
         assert run(["catalog", "refresh", "--skypilot", str(tmp_path / "sky")]) == Exit.PLAN
     assert "added: 1 price changes to " in capsys.readouterr().out
     assert run(["catalog", "--history", "L4", "--provider", "lambda"]) == Exit.PLAN
