@@ -26,6 +26,9 @@ COMMANDS: dict[str, TypeAdapter[Any]] = {
 def schema_text(command: str) -> str:
     """The schema of a command's JSON, as it stands in the file."""
     schema: dict[str, Any] = COMMANDS[command].json_schema(mode="serialization")
+    for name, part in schema.get("$defs", {}).items():
+        if not name.endswith("Json"):  # what others say of their own types is no part of the schema
+            part.pop("description", None)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(schema, indent=1) + "\n"
 

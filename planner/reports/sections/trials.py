@@ -111,6 +111,7 @@ def section(report: Report) -> Section:
             Column(name="cost", is_number=True, drop=4),
             Column(name="took", drop=5, is_under=True),
             Column(name="outcome", wrap_to=16),
+            Column(name="warnings", drop=6, is_under=True),
         ),
         rows=tuple(_row(report, one) for one in report.trials),
         short_count=SHORT,
@@ -131,10 +132,10 @@ def _row(report: Report, record: TrialRecord) -> Row:
             Cell(text=rate, value=outcome.throughput_per_s, is_strong=True),
             Cell(text=formats.size(outcome.peak_memory_bytes), value=outcome.peak_memory_bytes),
         )
-        said = "; ".join((labels.outcome(outcome), *outcome.warnings))
+        cautions = "; ".join(outcome.warnings)
     else:
         measured = (Cell(text=""), Cell(text=""), Cell(text=""), Cell(text=""))
-        said = labels.outcome(outcome)
+        cautions = ""
     cells = (
         Cell(text=str(record.number), value=record.number),
         Cell(text=formats.times(config.gpu_count, config.gpu)),
@@ -143,7 +144,8 @@ def _row(report: Report, record: TrialRecord) -> Row:
         *measured,
         Cell(text=formats.usd(record.cost_usd), value=record.cost_usd),
         Cell(text=formats.duration(outcome.trial_s)),
-        Cell(text=said),
+        Cell(text=labels.outcome(outcome)),
+        Cell(text=cautions),
     )
     is_best = best is not None and config == best.config
     return Row(cells=cells, is_best=is_best, is_failed=isinstance(outcome, Failure))

@@ -1,11 +1,9 @@
-"""Why this plan and not the next, or what would make one fit; what an hour is worth; ways to rent."""
+"""Why this plan and not the next, or what would make one fit."""
 
 from __future__ import annotations
 
 from pydantic import AliasPath, Field
 
-from planner.cost.spot.policy import Policy, PolicyOutcome, Reason
-from planner.estimate.values import Estimate
 from planner.plans.explain import Comparison, Shortfall
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
@@ -18,7 +16,6 @@ from planner.reports.report import Report
 from planner.reports.sections.answer import limits
 
 NAMED_TIES = 3
-_ANY_DISCOUNT_FRACTION = 0.001  # below it no discount that anyone offers is too small
 
 
 class ShortfallJson(JsonModel):
@@ -42,52 +39,26 @@ class ComparisonJson(JsonModel):
     passed_over_rank: int | None = Field(default=None, validation_alias=AliasPath("passed_over", "rank"))
 
 
-class PolicyJson(JsonModel):
-    """A way to rent the best plan's instances."""
-
-    policy: Policy
-    rent_usd: Estimate = Field(validation_alias="cost_usd")
-    wall_s: Estimate
-    deadline_missed_fraction: float | None = Field(validation_alias="miss_probability")
-    on_demand_fraction: float
-    checkpoint_interval_s: float
-
-
-class PoliciesJson(JsonModel):
-    """The ways to rent the best plan's instances."""
-
-    chosen: Policy = Field(validation_alias=AliasPath("chosen", "policy"))
-    reason: Reason
-    accepted_miss_fraction: float
-    discount_fraction: float | None
-    break_even_discount_fraction: float | None
-    compared: tuple[PolicyJson, ...]
-
-
 class Data(JsonModel):
     """Why this plan."""
 
     explanation: str
-    ways_to_rent: str
     shortfall: ShortfallJson | None
     comparison: ComparisonJson | None
-    policies: PoliciesJson | None
 
 
 def section(report: Report) -> Section:
-    """One paragraph each."""
+    """One paragraph."""
     answer = report.recommendation
-    explained, rented = explanation(answer), ways_to_rent(answer)
+    explained = explanation(answer)
     return Section(
         title="Why this one" if answer.winner else "What would make a plan fit",
-        blocks=texts(explained, rented),
+        blocks=texts(explained),
         data=Data.model_validate(
             {
                 "explanation": explained,
-                "ways_to_rent": rented,
                 "shortfall": answer.shortfall,
                 "comparison": answer.comparison,
-                "policies": answer.policies,
             }
         ),
     )
@@ -100,27 +71,6 @@ def explanation(answer: Recommendation) -> str:
     if answer.nearest is not None and answer.shortfall is not None:
         return _what_would_have_to_give(answer, answer.nearest, answer.shortfall)
     return _why_no_plan(answer)
-
-
-def ways_to_rent(answer: Recommendation) -> str:
-    """The policies that were compared for the best plan, which one suits it and why; "" without any."""
-    choice, best = answer.policies, answer.best
-    if choice is None or best is None:
-        return ""
-    compared = "; ".join(_policy(one) for one in choice.compared)
-    text = (
-        f"Ways to rent {best.offer.instance_type}, by expected rent: {compared}. Of these "
-        f"{choice.chosen.policy} suits this run: {choice.reason}."
-    )
-    pays_from, discount = choice.break_even_discount_fraction, choice.discount_fraction
-    if pays_from is None or discount is None:
-        return text
-    from_where = (
-        "at any discount"
-        if pays_from < _ANY_DISCOUNT_FRACTION
-        else f"from a discount of {formats.percent(pays_from)} on"
-    )
-    return f"{text} Spot alone costs less than on-demand {from_where}; it is {formats.percent(discount)}."
 
 
 def _why(answer: Recommendation, winner: Plan, comparison: Comparison) -> str:
@@ -280,17 +230,3 @@ def _why_no_plan(answer: Recommendation) -> str:
             f"on {formats.size(least.memory_bytes)} of memory."
         )
     return text
-
-
-def _policy(one: PolicyOutcome) -> str:
-    late = ""
-    if one.miss_probability is not None:
-        late = f", late in {formats.percent(one.miss_probability)} of runs"
-    share = ""
-    if one.policy is Policy.SPOT_WITH_FALLBACK:
-        share = f", {formats.percent(one.on_demand_fraction)} of the hours on demand"
-    return f"{one.policy} {formats.usd(one.cost_usd.expected)} ({_tenths(one)}{share}{late})"
-
-
-def _tenths(one: PolicyOutcome) -> str:
-    return f"10th to 90th percentile {formats.interval(one.cost_usd, formats.usd)}"

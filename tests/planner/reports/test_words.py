@@ -20,9 +20,11 @@ from planner.reports.sections.cautions import cautions
 from planner.reports.sections.firmness import sensitivity_lines
 from planner.reports.sections.frontier import time_value
 from planner.reports.sections.plan import facts
+from planner.reports.sections.plans import shown_plans
+from planner.reports.sections.renting import ways_to_rent
 from planner.reports.sections.settling import settling_lines
 from planner.reports.sections.sources import small_print, sweep_lines
-from planner.reports.sections.why import explanation, ways_to_rent
+from planner.reports.sections.why import explanation
 from tests.builders import (
     GIB,
     FakeEstimator,
@@ -311,6 +313,19 @@ def test_a_measured_device_that_nobody_offers_is_warned_of() -> None:
     assert f"{L4.name} was measured, but no offer in the catalog has it." in warnings(
         make_report([OFFERS[1]])
     )
+
+
+def test_words_table_and_plot_tell_of_the_same_plans() -> None:
+    spot = replace(
+        spot_offers(None)[1], price_usd_per_hour=0.05
+    )  # cheap, and nobody knows how often it is lost
+    report = make_report((*OFFERS, spot))
+    answer = report.recommendation
+    assert not all(one.is_cost_known for one in answer.plans)
+    assert all(one.is_cost_known for one in answer.frontier)
+    told = {one.plan.rank for one in (*answer.time_values, *choices(answer))}
+    assert told <= {one.rank for one in answer.frontier}
+    assert told <= {one.rank for one in shown_plans(answer, 2)}
 
 
 def test_what_the_sweep_took_and_why_it_ended() -> None:
