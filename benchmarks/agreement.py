@@ -37,12 +37,13 @@ from typing import Any
 
 from benchmarks.this_machine import CPU, cpu_group
 from trials.cluster.attach import attach
+from trials.measurement import Outcome
 from trials.measuring.settings import MeasureSettings
 from trials.model_file.source import hash_workload
 from trials.place import Place
 from trials.runner import RunnerSettings, open_runner
 from trials.step_times import half_width
-from trials.trial import Failure, Outcome, Parallelism, Precision, TrialConfig, Workload
+from trials.trial import Failure, Parallelism, Precision, TrialConfig, Workload
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SIZES = {"gpt": 2, "convnet": 16, "hugging_face": 2}

@@ -23,10 +23,11 @@ from trials.check import check
 from trials.cluster.attach import attach
 from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup
+from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings
 from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, open_runner
-from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+from trials.trial import Parallelism, Precision, TrialConfig
 
 SETTINGS = MeasureSettings(timed_max=30, max_s=5.0)
 HEAD = """

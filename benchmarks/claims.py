@@ -24,9 +24,10 @@ import torch
 
 from benchmarks.record import default_device, place_of
 from trials.machine.identity import device_name
+from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
 from trials.model_file.source import hash_workload
-from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+from trials.trial import Parallelism, Precision, TrialConfig
 
 WORKLOADS = Path(__file__).parent / "workloads"
 _T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's t by degrees of freedom, from 1

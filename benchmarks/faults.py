@@ -24,10 +24,11 @@ from pathlib import Path
 from benchmarks.this_machine import CPU, cpu_group
 from tests.trials.faulty.model import FAULTS
 from trials.cluster.attach import attach
+from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings
 from trials.model_file.source import hash_workload
 from trials.runner import Runner, RunnerSettings, open_runner
-from trials.trial import Failure, FailureKind, Measurement, Parallelism, Precision, TrialConfig
+from trials.trial import Failure, FailureKind, Parallelism, Precision, TrialConfig
 
 SANE_SIZE = 32
 LIMIT_S = 10.0

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from planner.estimate.setting import Setting, technique_of
 from planner.plans.rule_out import rule_out
+from trials.measurement import Measurement, Outcome
 from trials.measuring.measure import INTERPOLATED_FROM
-from trials.trial import FailureKind, Measurement, Outcome, Precision, TrialConfig
+from trials.trial import FailureKind, Precision, TrialConfig
 
 _PRECISIONS = (Precision.BF16, Precision.FP32, Precision.FP16, Precision.TF32)
 _STEPS = 12  # of a trial: warm-up and timed ones

@@ -19,11 +19,12 @@ from torch import nn
 from torch.nn import functional
 
 from planner.plans.numerics_check import allowance, judge
+from trials.measurement import Measurement, Outcome
 from trials.measuring.measure import measure
 from trials.measuring.settings import settings_for
 from trials.model_file.source import hash_workload
 from trials.place import Place
-from trials.trial import Measurement, Outcome, Parallelism, Precision, Purpose, TrialConfig
+from trials.trial import Parallelism, Precision, Purpose, TrialConfig
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 STEP_COUNT = 42

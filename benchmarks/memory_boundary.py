@@ -23,10 +23,11 @@ from planner.estimate.memory.boundary import (
     passes_peak_bytes,
     reach,
 )
+from trials.measurement import Measurement
 from trials.measuring.measure import Place, measure
 from trials.measuring.settings import MeasureSettings, settings_for
 from trials.model_file.source import hash_workload
-from trials.trial import Measurement, Parallelism, Precision, Purpose, TrialConfig
+from trials.trial import Parallelism, Precision, Purpose, TrialConfig
 
 HERE = Path(__file__).parent
 LIMITS_MIB = (

@@ -20,7 +20,8 @@ from benchmarks.estimate.scores import default_data
 from benchmarks.recording import Recording, load
 from catalogs.gpus import Gpu, load_gpus
 from planner.estimate.time.peak_fraction import micro_batch_flops, peak_fraction
-from trials.trial import Measurement, Precision
+from trials.measurement import Measurement
+from trials.trial import Precision
 
 FOLDER = Path(__file__).parent / "recordings"
 _MPT = {"125m": (12, 768), "350m": (24, 1024), "760m": (24, 1536), "1b": (24, 2048)}  # layers, width

@@ -28,10 +28,11 @@ from torch.nn import functional
 
 from planner.estimate.noise_scale import NoiseScale, learning_rate_factor, noise_scale, samples_factor
 from trials.extras import Extras
+from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
 from trials.model_file.source import hash_workload
 from trials.place import Place
-from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+from trials.trial import Parallelism, Precision, TrialConfig
 
 BATCH_SIZES = (16, 64, 256, 1024)
 REFERENCE = BATCH_SIZES[0]

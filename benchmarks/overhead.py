@@ -23,7 +23,7 @@ from pathlib import Path
 
 from planner.study.listing import summaries
 from planner.study.store import load_study
-from trials.trial import Measurement, Outcome
+from trials.measurement import Measurement, Outcome
 
 ROOT = Path(__file__).parent.parent
 AIM_FRACTION = 0.6

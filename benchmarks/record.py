@@ -29,11 +29,12 @@ from planner.estimate.time.peak_fraction import peak_fraction
 from planner.plans.space import Knobs, configs_for
 from planner.target import TargetFlags, resolve_target
 from trials.machine.identity import device_name
+from trials.measurement import Measurement, Outcome
 from trials.measuring.environment import read_environment
 from trials.measuring.measure import MeasureSettings, Place, measure
 from trials.model_file.source import hash_workload
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Workload
+from trials.trial import Failure, FailureKind, Workload
 
 FOLDER = Path(__file__).parent
 SIZE_MAX_BYTES = 2_000_000  # of a file that is to be committed

@@ -18,8 +18,9 @@ from typing import Any
 from planner.estimate.setting import technique_of
 from planner.plans.rule_out import rule_out
 from planner.target import Target
+from trials.measurement import Measurement, Outcome
 from trials.profile import WorkloadProfile
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig
+from trials.trial import Failure, FailureKind, Purpose, TrialConfig
 from trials.whole_file import write_whole
 
 SCHEMA_VERSION = 1

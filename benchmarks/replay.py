@@ -28,7 +28,8 @@ from planner.search.state import SearchState
 from planner.study.store import open_study
 from planner.sweep import Limits, Sweep
 from trials.devices import DeviceGroup, Node, Versions
-from trials.trial import Measurement, Outcome, Purpose, TrialConfig, Workload
+from trials.measurement import Measurement, Outcome
+from trials.trial import Purpose, TrialConfig, Workload
 
 FOLDER = Path(__file__).parent / "recordings"
 

@@ -24,9 +24,10 @@ from trials.cluster.attach import attach
 from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup
 from trials.machine.identity import Card, Machine, read_machine
+from trials.measurement import Measurement, Outcome
 from trials.model_file.source import hash_workload
 from trials.runner import Runner, RunnerSettings, open_runner
-from trials.trial import Measurement, Outcome, Parallelism, Precision, TrialConfig, Workload
+from trials.trial import Parallelism, Precision, TrialConfig, Workload
 
 GPU = "T4"
 CARD = Card(name="Pretended", memory_bytes=2**34, is_mig=False)

@@ -22,18 +22,10 @@ from typing import Any
 
 from benchmarks.this_machine import CPU, cpu_group
 from trials.cluster.attach import attach
+from trials.measurement import Measurement, Outcome
 from trials.model_file.source import hash_workload
 from trials.runner import Runner, RunnerSettings, open_runner
-from trials.trial import (
-    Failure,
-    FailureKind,
-    Measurement,
-    Outcome,
-    Parallelism,
-    Precision,
-    TrialConfig,
-    Workload,
-)
+from trials.trial import Failure, FailureKind, Parallelism, Precision, TrialConfig, Workload
 
 EMPTY_SIZE = 1  # the micro batch size that stands for a trial that does nothing
 MODEL = """

@@ -23,7 +23,8 @@ from planner.estimate.values import Basis, Estimate
 from planner.target import Target
 from planner.verify.evidence import LOOK_S, Evidence, Finding, Look
 from planner.verify.run_plan import SCHEMA_VERSION, RunPlan
-from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+from trials.measurement import Measurement
+from trials.trial import Parallelism, Precision, TrialConfig
 
 STEP_S = 0.5
 STATED_FRACTION = 0.05  # half of the stated interval

@@ -20,10 +20,11 @@ from pathlib import Path
 from benchmarks.this_machine import CPU, cpu_group
 from benchmarks.trial_overhead import fresh_fit_s
 from trials.cluster.attach import attach
+from trials.measurement import Measurement, Outcome
 from trials.measuring.settings import MeasureSettings
 from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, open_runner
-from trials.trial import Measurement, Outcome, Parallelism, Precision, TrialConfig, Workload
+from trials.trial import Parallelism, Precision, TrialConfig, Workload
 
 MODEL = Path(__file__).parents[1] / "examples" / "gpt.py"
 GLOBAL_BATCH_SIZE = 64

@@ -18,19 +18,9 @@ from planner.estimate.memory.usable_memory import usable_memory_bytes
 from planner.estimate.values import Basis, Estimate, Hardware
 from planner.target import Target
 from trials.extras import GradientDraw, GradientNoise
+from trials.measurement import Environment, Measurement, Series, Telemetry
 from trials.profile import Adapter, Operation, OperationClass, TargetHint, Trace, WorkloadProfile
-from trials.trial import (
-    Environment,
-    Failure,
-    FailureKind,
-    Measurement,
-    Parallelism,
-    Precision,
-    Series,
-    Telemetry,
-    TrialConfig,
-    Workload,
-)
+from trials.trial import Failure, FailureKind, Parallelism, Precision, TrialConfig, Workload
 
 GIB = 1024**3
 TODAY = date(2025, 6, 2)

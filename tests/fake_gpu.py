@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass, field, replace
 
 from tests.builders import GIB, make_environment, make_failure, make_measurement
-from trials.trial import FailureKind, Outcome, Parallelism, PeakParts, Precision, Purpose, Series, TrialConfig
+from trials.measurement import Outcome, PeakParts, Series
+from trials.trial import FailureKind, Parallelism, Precision, Purpose, TrialConfig
 
 SPEEDUP = {Precision.FP32: 1.0, Precision.TF32: 1.6, Precision.BF16: 2.2, Precision.FP16: 2.1}
 

@@ -7,8 +7,9 @@ from planner.search.params import distributions, params_of
 from planner.study.store import Study, open_study
 from planner.target import Target
 from tests.builders import make_profile
+from trials.measurement import Outcome
 from trials.profile import WorkloadProfile
-from trials.trial import Outcome, Workload
+from trials.trial import Workload
 
 GPUS = load_gpus()
 

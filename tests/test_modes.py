@@ -43,13 +43,13 @@ from tests.planner.reports.studies import make_report
 from tests.planner.run_plans import make_run_plan
 from tests.trials.files import PLAIN, on_cpu, write
 from trials import modes as trials_modes
+from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
 from trials.model_file.contract import Step
 from trials.modes import parallelism as trial_parallelism
 from trials.modes import precision as trial_precision
 from trials.modes import technique as trial_technique
 from trials.place import Place
-from trials.trial import Measurement
 
 H100 = "H100-SXM5-80GB"
 

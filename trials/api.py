@@ -13,27 +13,14 @@ from trials.check import Checking, RealStep, check, checking
 from trials.devices import DeviceGroup, Node, version_problems
 from trials.errors import TrialsError
 from trials.extras import CheckpointCost, Extras, GradientNoise, LinkProbe
+from trials.measurement import Environment, Measurement, Outcome, PeakParts, Phases, Series, Telemetry
 from trials.measuring.settings import MeasureSettings
 from trials.model_file.source import hash_workload, local_files
 from trials.older import RENAMED, updated
 from trials.profile import Operation, OperationClass, TargetHint, Trace, TraceMode, WorkloadProfile
 from trials.registry import Registry
 from trials.step_times import half_width
-from trials.trial import (
-    Environment,
-    Failure,
-    FailureKind,
-    Loading,
-    Measurement,
-    Outcome,
-    PeakParts,
-    Phases,
-    Purpose,
-    Series,
-    Telemetry,
-    TrialConfig,
-    Workload,
-)
+from trials.trial import Failure, FailureKind, Loading, Purpose, TrialConfig, Workload
 from trials.whole_file import TEMPORARY_SUFFIX, write_whole
 from trials.workers.limits import SCHEDULE_FRACTION, START_LIMIT_S
 

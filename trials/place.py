@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from trials.errors import PeerFailed
-from trials.trial import Measurement
+from trials.measurement import Measurement
 
 T = TypeVar("T")
 

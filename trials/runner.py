@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from trials.devices import DeviceGroup
 from trials.errors import TrialsError
-from trials.trial import Outcome, Purpose, TrialConfig, Workload
+from trials.measurement import Outcome
+from trials.trial import Purpose, TrialConfig, Workload
 from trials.workers.node_pool import NodePool
 from trials.workers.runner_settings import RunnerSettings
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from catalogs.gpus import Gpu, load_gpus
+from trials.measurement import Environment, Measurement, Series
 from trials.profile import Adapter, TargetHint, Trace, WorkloadProfile
-from trials.trial import Environment, Measurement, Parallelism, Precision, Series, TrialConfig
+from trials.trial import Parallelism, Precision, TrialConfig
 
 
 def chips() -> dict[str, Gpu]:

@@ -24,9 +24,10 @@ from planner.plans.plan import hardware_of
 from planner.plans.space import configs_for
 from planner.target import TargetFlags, resolve_target
 from trials.check import check
+from trials.measurement import Measurement
 from trials.model_file.source import hash_workload
 from trials.profile import WorkloadProfile
-from trials.trial import Measurement, Precision, TrialConfig
+from trials.trial import Precision, TrialConfig
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "gpt.py"
 SOURCE = "A100-SXM4-80GB"

@@ -37,7 +37,7 @@ from planner.estimate.other_workloads import OtherWorkload, cross_workload_ratio
 from planner.estimate.time.chips import peak_flop_per_s
 from planner.estimate.transfer.cross_workload import CrossWorkloadRatios
 from planner.plans.plan import HOST_BOUND_FRACTION
-from trials.trial import Measurement
+from trials.measurement import Measurement
 
 Item = TypeVar("Item")
 

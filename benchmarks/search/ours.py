@@ -24,7 +24,8 @@ from planner.search.search import AskedTrial, Search
 from planner.search.state import SearchState
 from planner.study.store import Study
 from trials.devices import DeviceGroup, Node, Versions
-from trials.trial import Measurement, Purpose, TrialConfig
+from trials.measurement import Measurement
+from trials.trial import Purpose, TrialConfig
 
 VERSIONS = Versions(python="recorded", ray="recorded", torch="recorded")
 

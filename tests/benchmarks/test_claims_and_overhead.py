@@ -9,7 +9,7 @@ import pytest
 from benchmarks.claims import claims_for, interval, peak_bytes
 from benchmarks.overhead import TimedTrial, report
 from tests.builders import make_config, make_failure, make_measurement
-from trials.trial import Outcome, Series
+from trials.measurement import Outcome, Series
 
 NOON = datetime(2026, 11, 21, 12)
 

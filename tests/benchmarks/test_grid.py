@@ -11,7 +11,8 @@ from planner.estimate.setting import technique_of
 from planner.plans.space import configs_for
 from tests.builders import make_config, make_failure, make_gpu, make_measurement, make_profile, make_target
 from tests.fake_gpu import FakeGpu
-from trials.trial import FailureKind, Outcome, Precision, TrialConfig
+from trials.measurement import Outcome
+from trials.trial import FailureKind, Precision, TrialConfig
 
 GRID = configs_for(make_target(global_batch_size=480), make_gpu(), 1, 1, make_profile())
 

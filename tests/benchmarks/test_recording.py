@@ -13,8 +13,9 @@ from benchmarks.recording import SCHEMA_VERSION, Recording, load, replay, save
 from benchmarks.replay import fit_of, play
 from catalogs.gpus import load_gpus
 from tests.builders import make_config, make_failure, make_measurement, make_profile, make_target
+from trials.measurement import Measurement, Telemetry
 from trials.model_file.source import hash_workload
-from trials.trial import Failure, FailureKind, Measurement, Precision, Telemetry
+from trials.trial import Failure, FailureKind, Precision
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SHIPPED = sorted((BENCHMARKS / "recordings").glob("*.json"))

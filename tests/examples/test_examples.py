@@ -10,13 +10,14 @@ import pytest
 
 from trials.check import check
 from trials.first_step import take_first_step
+from trials.measurement import Measurement
 from trials.measuring.isolate import isolated
 from trials.measuring.measure import MeasureSettings, measure
 from trials.model_file.source import hash_workload
 from trials.model_file.workload import load
 from trials.place import Place
 from trials.profile import Adapter
-from trials.trial import Measurement, Parallelism, Precision, TrialConfig
+from trials.trial import Parallelism, Precision, TrialConfig
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ADAPTERS = {

@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from catalogs.gpus import cpu_class, load_gpus, match_device
+from trials.measurement import Measurement, Outcome
 from trials.measuring.measure import MeasureSettings, Place, measure
 from trials.model_file.source import hash_workload
-from trials.trial import Measurement, Outcome, Parallelism, Precision, TrialConfig, Workload
+from trials.trial import Parallelism, Precision, TrialConfig, Workload
 
 CUDA = "cuda:0"
 NO_CUDA = "no CUDA device: torch.cuda.is_available() is False"

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import torch
 
+from trials.measurement import Outcome
 from trials.measuring import measure as measuring
-from trials.trial import Failure, Outcome
+from trials.trial import Failure
 
 
 def measure(workload, trial, place, settings, extras) -> Outcome:

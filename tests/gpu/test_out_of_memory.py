@@ -15,8 +15,9 @@ import torch
 
 from tests.gpu.devices import config, devices, measured, run, size_for, workload
 from trials.machine.identity import host_memory_bytes
+from trials.measurement import Measurement
 from trials.model_file.source import hash_workload
-from trials.trial import Failure, FailureKind, Measurement, Precision
+from trials.trial import Failure, FailureKind, Precision
 
 HUNGRY = hash_workload(Path(__file__).parent / "hungry.py")
 IN_A_ROW = 20

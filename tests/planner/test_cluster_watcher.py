@@ -23,9 +23,9 @@ from tests.builders import make_gpu, make_offer, make_profile, make_target
 from tests.trials.places import identify, measure, probe
 from trials.cluster.attach import attach
 from trials.cluster.discovery import discover
+from trials.measurement import Measurement
 from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, open_runner
-from trials.trial import Measurement
 
 pytestmark = [
     pytest.mark.ray,

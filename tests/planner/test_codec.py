@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from planner.codec import from_json, to_json
 from tests.builders import make_measurement
-from trials.trial import Measurement
+from trials.measurement import Measurement
 
 ADDED = {"checkpoint", "links", "noise", "extras_s", "foreign_cpu_fraction"}  # since the first schema
 ADDED_KNOBS = {"loader_worker_count", "loader_prefetch_count", "is_pinned"}

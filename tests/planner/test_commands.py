@@ -13,8 +13,8 @@ from planner.study.storage import default_storage_url
 from tests.builders import make_config, make_measurement, make_target, make_telemetry, make_workload
 from tests.planner.reports.documents import validated
 from tests.stored import store_study
+from trials.measurement import Measurement
 from trials.model_file.source import hash_workload
-from trials.trial import Measurement
 
 MODEL = """
 import torch

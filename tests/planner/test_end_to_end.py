@@ -18,7 +18,8 @@ from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.study.saved import SavedTrial
 from planner.study.store import load_study
-from trials.trial import Failure, FailureKind, Measurement, Purpose, TrialConfig
+from trials.measurement import Measurement
+from trials.trial import Failure, FailureKind, Purpose, TrialConfig
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 

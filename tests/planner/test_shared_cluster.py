@@ -18,9 +18,10 @@ from tests.trials.places import identify, measure, probe
 from trials.cluster.attach import attach
 from trials.cluster.discovery import discover, free_counts
 from trials.extras import Extras
+from trials.measurement import Measurement
 from trials.model_file.source import hash_workload
 from trials.runner import open_runner
-from trials.trial import Failure, Measurement, Parallelism
+from trials.trial import Failure, Parallelism
 
 pytestmark = [
     pytest.mark.ray,

@@ -19,7 +19,7 @@ from planner.study.store import load_study
 from tests.planner.test_end_to_end import MODEL
 from tests.trials.clusters import OPEN, Head, started
 from trials.cluster.submit import Job, stop
-from trials.trial import Measurement
+from trials.measurement import Measurement
 
 
 def typed(*arguments: str) -> tuple[list[str], dict[str, Path]]:

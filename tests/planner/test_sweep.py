@@ -40,18 +40,9 @@ from tests.builders import (
 from tests.fake_gpu import FakeGpu
 from trials.devices import DeviceGroup, Node, Versions
 from trials.extras import Extras
+from trials.measurement import Measurement, Outcome, Phases, Series
 from trials.profile import WorkloadProfile
-from trials.trial import (
-    Failure,
-    FailureKind,
-    Measurement,
-    Outcome,
-    Phases,
-    Precision,
-    Purpose,
-    Series,
-    TrialConfig,
-)
+from trials.trial import Failure, FailureKind, Precision, Purpose, TrialConfig
 
 L4 = make_gpu()
 OFFERS = (make_offer(), make_offer(gpu_count=2, price_usd_per_hour=1.44))

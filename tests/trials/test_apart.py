@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.trials.files import PLAIN, on_cpu, write
+from trials.measurement import Measurement, Phases
 from trials.measuring.apart import intercept_s
 from trials.measuring.measure import MeasureSettings, measure
 from trials.measuring.phases import disagreement_fraction
 from trials.place import Place
-from trials.trial import Measurement, Phases
 
 QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
 PHASES = Phases(

@@ -15,11 +15,12 @@ from tests.builders import make_config, make_measurement
 from tests.trials.files import PLAIN, on_cpu, write
 from tests.trials.group import on_two_ranks
 from trials.extras import CheckpointCost, CheckpointUnmeasured, Extras
+from trials.measurement import Measurement, Outcome
 from trials.measuring.checkpoint_cost import measure_checkpoint_cost
 from trials.measuring.measure import MeasureSettings, measure, merge
 from trials.measuring.state_file import copied, read_state, write_state
 from trials.place import Place
-from trials.trial import Measurement, Outcome, Parallelism, TrialConfig, Workload
+from trials.trial import Parallelism, TrialConfig, Workload
 from trials.workers.extras_due import extras_due
 
 

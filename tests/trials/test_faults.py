@@ -17,10 +17,11 @@ from tests.trials.faulty.model import FAULTS
 from trials.cluster.attach import attach
 from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup
+from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings
 from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, open_runner
-from trials.trial import FailureKind, Measurement, Parallelism
+from trials.trial import FailureKind, Parallelism
 
 pytestmark = [
     pytest.mark.ray,

@@ -9,7 +9,8 @@ import torch
 
 from benchmarks.guard import BAD, SANE, STEP_COUNT, Case, curve, unscaled
 from planner.plans.numerics_check import judge
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Precision
+from trials.measurement import Measurement, Outcome
+from trials.trial import Failure, FailureKind, Precision
 
 OVERFLOWING, UNDERFLOWING = BAD
 

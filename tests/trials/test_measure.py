@@ -18,19 +18,11 @@ import torch
 
 from tests.builders import make_measurement, make_telemetry
 from tests.trials.files import PLAIN, on_cpu, write
+from trials.measurement import Measurement, Outcome
 from trials.measuring.measure import MeasureSettings, measure, merge
 from trials.measuring.settings import settings_for
 from trials.place import Place
-from trials.trial import (
-    Failure,
-    FailureKind,
-    Measurement,
-    Outcome,
-    Parallelism,
-    Precision,
-    Purpose,
-    TrialConfig,
-)
+from trials.trial import Failure, FailureKind, Parallelism, Precision, Purpose, TrialConfig
 
 QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
 

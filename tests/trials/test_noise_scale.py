@@ -12,9 +12,10 @@ from planner.estimate.noise_scale import noise_scale
 from tests.builders import make_config, make_measurement
 from tests.trials.files import on_cpu, write
 from trials.extras import Extras
+from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
 from trials.place import Place
-from trials.trial import Measurement, Precision
+from trials.trial import Precision
 from trials.workers.extras_due import extras_due
 
 SIZE, NOISE_SCALE = 400, 50.0

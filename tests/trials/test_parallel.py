@@ -15,22 +15,14 @@ from torch.utils._pytree import tree_leaves
 
 from tests.trials.files import PLAIN, on_cpu, write
 from tests.trials.group import on_two_ranks
+from trials.measurement import Measurement, Outcome
 from trials.measuring.clock import Clock
 from trials.measuring.measure import MeasureSettings, measure, merge
 from trials.measuring.step import Training
 from trials.model_file.workload import load
 from trials.modes import TECHNIQUES
 from trials.place import Place
-from trials.trial import (
-    Failure,
-    FailureKind,
-    Measurement,
-    Outcome,
-    Parallelism,
-    Precision,
-    TrialConfig,
-    Workload,
-)
+from trials.trial import Failure, FailureKind, Parallelism, Precision, TrialConfig, Workload
 
 SETTINGS = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
 CLIPPED = PLAIN + "clip_norm = 0.1\n"

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import make_telemetry
+from trials.measurement import Phases
 from trials.measuring.quality import (
     drift_fraction,
     has_warmed_up,
     warnings_of,
     warnings_of_ranks,
 )
-from trials.trial import Phases
 
 STEADY = tuple(0.1 + 0.0001 * (index % 5) for index in range(20))
 PHASES = Phases(

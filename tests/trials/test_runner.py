@@ -15,9 +15,10 @@ from trials.cluster.attach import attach
 from trials.cluster.discovery import discover, wait_for_devices
 from trials.devices import DeviceGroup
 from trials.errors import TrialsError
+from trials.measurement import Measurement
 from trials.model_file.source import hash_workload
 from trials.runner import RunnerSettings, open_runner
-from trials.trial import FailureKind, Measurement
+from trials.trial import FailureKind
 
 pytestmark = [
     pytest.mark.ray,

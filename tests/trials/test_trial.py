@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import make_config, make_environment, make_failure, make_measurement, make_telemetry
-from trials.trial import FailureKind, Series
+from trials.measurement import Series
+from trials.trial import FailureKind
 
 seconds = st.floats(1e-4, 1e3)
 

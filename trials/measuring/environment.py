@@ -7,9 +7,9 @@ import platform
 import torch
 
 from trials.machine.identity import device_name, host_cpu_count, host_memory_bytes
+from trials.measurement import Environment
 from trials.measuring.telemetry import driver_version
 from trials.place import Place
-from trials.trial import Environment
 
 
 def read_environment(place: Place, node_count: int) -> Environment:

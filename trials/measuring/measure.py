@@ -15,6 +15,7 @@ import torch
 from trials.errors import Unsupported
 from trials.extras import Extras, slowest
 from trials.machine.host_load import HostLoad
+from trials.measurement import Measurement
 from trials.measuring.environment import read_environment
 from trials.measuring.extras import measure_extras
 from trials.measuring.failures import explain
@@ -31,7 +32,7 @@ from trials.model_file.workload import load
 from trials.modes import PRECISIONS
 from trials.place import Place
 from trials.step_times import half_width_fraction
-from trials.trial import Failure, FailureKind, Measurement, TrialConfig, Workload
+from trials.trial import Failure, FailureKind, TrialConfig, Workload
 
 __all__ = ["MeasureSettings", "Place", "measure", "merge"]
 

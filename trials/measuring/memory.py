@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch.autograd.profiler import profile, record_function
 from torch.distributed.tensor import DTensor
 
+from trials.measurement import PeakParts
 from trials.measuring.step import Moment, Training
-from trials.trial import PeakParts
 
 _MEMORY_EVENT = "[memory]"  # torch's name for an allocation (positive bytes) or a release (negative)
 

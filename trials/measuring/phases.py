@@ -6,11 +6,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
+from trials.measurement import Measurement, Phases
 from trials.measuring.apart import Apart
 from trials.measuring.clock import Clock
 from trials.measuring.step import StepMarks
 from trials.modes import PARALLELISMS
-from trials.trial import Measurement, Phases, TrialConfig
+from trials.trial import TrialConfig
 
 
 def passes_s(steps: Sequence[StepMarks], clock: Clock) -> list[float]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from trials.measurement import FOREIGN_CPU_FRACTION_MAX, Phases, Telemetry
 from trials.step_times import half_width_fraction, outliers, step_s
-from trials.trial import FOREIGN_CPU_FRACTION_MAX, Phases, Telemetry
 
 OUTLIER_COST_MAX = 0.02  # of all time, spent in outliers that the step time leaves out
 DRIFT_FRACTION_MAX = 0.05  # of the median, between the first and the last third of the steps

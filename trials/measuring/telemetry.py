@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pynvml
 import torch
 
-from trials.trial import Telemetry
+from trials.measurement import Telemetry
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import torch
 
 from trials.errors import Diverged
+from trials.measurement import Phases, Series
 from trials.measuring.apart import Apart, time_apart
 from trials.measuring.clock import Clock
 from trials.measuring.phases import disagreement_fraction, passes_s, phases_of
@@ -22,7 +23,6 @@ from trials.measuring.settings import MeasureSettings
 from trials.measuring.step import StepMarks, Training
 from trials.place import Place
 from trials.step_times import half_width_fraction
-from trials.trial import Phases, Series
 
 _BLOCK_STEPS = 5  # steps between two looks at the precision reached
 

@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from trials.trial import Failure, FailureKind, Measurement, Outcome
+from trials.measurement import Measurement, Outcome
+from trials.trial import Failure, FailureKind
 from trials.workers.crash_record import CrashRecord
 from trials.workers.postmortem import explain_loss
 from trials.workers.trial_request import TrialReply, TrialRequest

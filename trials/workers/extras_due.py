@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trials.extras import Extras
-from trials.trial import Measurement, TrialConfig
+from trials.measurement import Measurement
+from trials.trial import TrialConfig
 
 EXTRAS_LIMIT_S = 120.0  # what a trial may take longer for them before it is taken for hung
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trials.trial import Outcome, TrialConfig, Workload
+from trials.measurement import Outcome
+from trials.trial import TrialConfig, Workload
 
 MeasureFunction = Callable[..., Outcome]  # (workload, config, place, settings, extras)
 MergeFunction = Callable[[Sequence[Outcome]], Outcome]

@@ -11,7 +11,8 @@ from typing import Any
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
-from trials.trial import Failure, FailureKind, Outcome
+from trials.measurement import Outcome
+from trials.trial import Failure, FailureKind
 from trials.workers.broker import Broker
 from trials.workers.crash_record import crash_folder
 from trials.workers.group_plan import GroupPlan, resolve, worker_environment

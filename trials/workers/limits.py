@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trials.trial import Measurement, TrialConfig
+from trials.measurement import Measurement
+from trials.trial import TrialConfig
 
 FIRST_LIMIT_S = 600.0
 START_LIMIT_S = 240.0  # for workers to start or to come back

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from trials.cluster.discovery import free_counts
 from trials.cluster.placement import capacity, refusal
 from trials.devices import DeviceGroup, Node
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig, Workload
+from trials.measurement import Measurement, Outcome
+from trials.trial import Failure, FailureKind, Purpose, TrialConfig, Workload
 from trials.workers.runner_settings import RunnerSettings
 from trials.workers.warm_group import STARTS_MAX, WarmGroup
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from trials.cluster.discovery import ignore
 from trials.extras import Extras
-from trials.trial import Measurement, TrialConfig
+from trials.measurement import Measurement
+from trials.trial import TrialConfig
 from trials.workers.group_plan import IdentifyFunction, MeasureFunction, MergeFunction
 from trials.workers.limits import SCHEDULE_FRACTION, START_LIMIT_S, limit_s
 

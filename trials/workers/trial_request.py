@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trials.extras import Extras
-from trials.trial import Outcome, Purpose, TrialConfig
+from trials.measurement import Outcome
+from trials.trial import Purpose, TrialConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from trials.cluster.discovery import free_counts, wait_for_devices
 from trials.cluster.placement import backend, capacity, refusal, worker_resources
 from trials.devices import DeviceGroup, Node
 from trials.extras import Extras
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, TrialConfig, Workload
+from trials.measurement import Measurement, Outcome
+from trials.trial import Failure, FailureKind, Purpose, TrialConfig, Workload
 from trials.workers.broker import ANSWER_MARGIN_S
 from trials.workers.crash_record import crash_folder
 from trials.workers.extras_due import EXTRAS_LIMIT_S, extras_due

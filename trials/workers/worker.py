@@ -34,10 +34,11 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from trials.cluster.shipping import folder_name
+from trials.measurement import Measurement, Outcome
 from trials.measuring.failures import explain
 from trials.measuring.settings import settings_for
 from trials.place import Place
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose, Workload
+from trials.trial import Failure, FailureKind, Purpose, Workload
 from trials.workers.crash_record import CrashRecorder, crash_folder, read_crash_records
 from trials.workers.group_plan import GroupPlan, resolve
 from trials.workers.trial_request import TrialRequest

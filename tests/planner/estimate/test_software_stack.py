@@ -8,7 +8,7 @@ from catalogs.gpus import load_gpus
 from planner.estimate import Basis, Hardware, fit
 from planner.estimate.software_stack import stack_changes, stack_of
 from tests.builders import GIB, make_config, make_environment, make_measurement
-from trials.trial import Measurement
+from trials.measurement import Measurement
 
 GPUS = load_gpus()
 L4 = make_config("L4-24GB")

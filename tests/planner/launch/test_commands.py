@@ -33,8 +33,8 @@ from tests.builders import (
 from tests.planner.reports.documents import validated
 from tests.stored import store_study
 from trials.extras import GradientNoise
+from trials.measurement import Series
 from trials.model_file.source import hash_workload
-from trials.trial import Series
 
 MODEL = """
 import torch

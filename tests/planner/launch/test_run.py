@@ -14,11 +14,12 @@ import torch
 from planner.codec import from_json
 from planner.verify.evidence import Look
 from tests.planner.launch.folders import GPT, cpu_config, cpu_plan, write_folder
+from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
 from trials.model_file.source import hash_workload
 from trials.model_file.workload import load
 from trials.place import Place
-from trials.trial import Measurement, Parallelism, TrialConfig
+from trials.trial import Parallelism, TrialConfig
 
 ROOT = Path(__file__).parents[3]
 

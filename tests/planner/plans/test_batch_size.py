@@ -8,7 +8,7 @@ from planner.plans.batch_size import choose_batch_size
 from tests.builders import make_config, make_measurement, make_noise, make_target
 from tests.planner.plans.batch_sizes import LAUNCH_S, SAMPLE_S, SAMPLES, SIZES, answer_at, chosen
 from trials.extras import GradientDraw, GradientNoise
-from trials.trial import Measurement
+from trials.measurement import Measurement
 
 
 def test_far_below_the_noise_scale_a_larger_batch_costs_no_samples_and_wins() -> None:

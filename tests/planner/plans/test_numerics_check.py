@@ -12,7 +12,8 @@ from planner.modes.chosen import Arithmetic
 from planner.plans.numerics_check import guards, judge, next_guard, reference_of, rejected_arithmetic
 from planner.plans.rule_out import rule_out
 from tests.builders import make_config, make_failure, make_measurement
-from trials.trial import FailureKind, Measurement, Precision, Purpose, TrialConfig
+from trials.measurement import Measurement
+from trials.trial import FailureKind, Precision, Purpose, TrialConfig
 
 STEPS = 42
 BF16 = make_config(precision=Precision.BF16)

@@ -39,8 +39,9 @@ from tests.builders import (
     make_profile,
     make_target,
 )
+from trials.measurement import Outcome, Telemetry
 from trials.profile import WorkloadProfile
-from trials.trial import FailureKind, Outcome, Parallelism, Precision, Telemetry, TrialConfig
+from trials.trial import FailureKind, Parallelism, Precision, TrialConfig
 
 L4, A100, CPU = make_gpu(), make_gpu("A100-SXM4-80GB", memory_bytes=80 * GIB), make_cpu()
 GPUS = {one.name: one for one in (L4, A100, CPU)}

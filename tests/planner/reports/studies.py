@@ -30,8 +30,9 @@ from tests.builders import (
     make_target,
     make_workload,
 )
+from trials.measurement import Outcome
 from trials.profile import WorkloadProfile
-from trials.trial import Outcome, Parallelism, Precision, TrialConfig
+from trials.trial import Parallelism, Precision, TrialConfig
 
 L4, A100, CPU = make_gpu(), make_gpu("A100-SXM4-80GB", memory_bytes=80 * GIB), make_cpu()
 GPUS = {one.name: one for one in (L4, A100, CPU)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from planner.reports.curves import fitted_curves
 from tests.builders import FakeEstimator, make_config, make_failure, make_measurement
 from tests.planner.reports.studies import GPUS
-from trials.trial import Outcome, Precision
+from trials.measurement import Outcome
+from trials.trial import Precision
 
 
 def test_a_curve_for_each_measured_technique_up_to_twice_the_largest_size() -> None:

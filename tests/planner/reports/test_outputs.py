@@ -32,7 +32,8 @@ from tests.builders import (
 )
 from tests.planner.reports.documents import document_of
 from tests.planner.reports.studies import BF16, L4, TRAINS, make_cpu_report, make_report
-from trials.trial import Phases, Purpose
+from trials.measurement import Phases
+from trials.trial import Purpose
 
 NOTHING_FITS = make_report(target=make_target(samples=36_000 * 32, budget_usd=1.0, deadline_s=3600.0))
 NO_PLAN = make_report(outcomes=(), estimator=FakeEstimator(peak_bytes=lambda _: 100.0 * GIB))

@@ -47,7 +47,8 @@ from tests.planner.reports.studies import (
     make_report,
     seconds,
 )
-from trials.trial import FailureKind, Parallelism, Precision, Series
+from trials.measurement import Series
+from trials.trial import FailureKind, Parallelism, Precision
 
 LONG = 36_000 * 32  # samples
 

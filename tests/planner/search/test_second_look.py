@@ -11,7 +11,8 @@ import pytest
 from planner.plans.rule_out import rule_out
 from tests.builders import GIB, make_profile
 from tests.planner.test_sweep import UNLIMITED, Bench, group
-from trials.trial import Failure, FailureKind, Measurement, Outcome, Purpose
+from trials.measurement import Measurement, Outcome
+from trials.trial import Failure, FailureKind, Purpose
 
 MIB = GIB // 1024
 

@@ -33,7 +33,8 @@ from tests.builders import (
     make_target,
     make_workload,
 )
-from trials.trial import FailureKind, Outcome, TrialConfig
+from trials.measurement import Outcome
+from trials.trial import FailureKind, TrialConfig
 
 EXCLUDED = (Exclusion(knob="tf32", reason="a CPU has no TF32 units"),)
 GPUS = {"L4-24GB": make_gpu()}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from trials.measurement import Outcome
 from trials.measuring import measure as measuring
-from trials.trial import Failure, Outcome
+from trials.trial import Failure
 
 
 def measure(workload, trial, place, settings, extras) -> Outcome:

@@ -7,7 +7,8 @@ import pytest
 from catalogs.gpus import load_gpus
 from planner.estimate import Basis, Hardware, fit
 from tests.builders import GIB, make_config, make_failure, make_measurement, make_profile, make_trace
-from trials.trial import Parallelism, PeakParts, Precision
+from trials.measurement import PeakParts
+from trials.trial import Parallelism, Precision
 
 GPUS = load_gpus()
 L4 = make_config("L4-24GB")

@@ -16,7 +16,8 @@ from tests.builders import (
     make_gpu,
     make_measurement,
 )
-from trials.trial import Parallelism, Telemetry
+from trials.measurement import Telemetry
+from trials.trial import Parallelism
 
 CONFIG = make_config("L4-24GB")
 SHARED = Telemetry(

@@ -19,8 +19,9 @@ from planner.estimate.time.loading import (
     otherwise_loaded,
 )
 from tests.builders import make_config, make_environment, make_gpu, make_measurement, make_profile
+from trials.measurement import Measurement, Phases
 from trials.profile import WorkloadProfile
-from trials.trial import Measurement, Parallelism, Phases
+from trials.trial import Parallelism
 
 L4 = make_gpu()
 

@@ -7,7 +7,7 @@ import pytest
 from planner.estimate.time.line import fit_line
 from planner.estimate.time.measured import measured_settings
 from tests.builders import make_config, make_cpu, make_environment, make_measurement
-from trials.trial import Measurement, Phases, Series
+from trials.measurement import Measurement, Phases, Series
 
 
 def at(size: int, accumulation: int, step_time_s: float, **changes: Any) -> Measurement:
