@@ -17,6 +17,7 @@ from planner.cost.spot.simulation import changeover_reserve_s
 from planner.errors import PlannerError
 from planner.exits import Exit
 from planner.launch.files import OPTIONAL_FILES, LaunchFiles, launch_files
+from planner.launch.wheel import PATTERN, running_wheel
 from planner.plans.plan import Plan
 from planner.plans.renting import policies_for
 from planner.redaction import redacted_url
@@ -53,6 +54,7 @@ def run(
         prices.gpus[plan.offer.gpu],
         sources.texts,
         (*_facts(report, plan), *(_falling_back(plan, fallback) if fallback else ())),
+        wheel=running_wheel(),
         has_requirements=sources.requirements is not None,
         storage=None if output.storage is None else _from_elsewhere(output.storage),
     )
@@ -61,7 +63,8 @@ def run(
     print(f"plan {plan.rank} of study {study.name}: rent {rental(plan)}")
     for note in (*filter(None, [sources.note]), *files.notes):
         print(f"mind: {note}", file=sys.stderr)
-    print(f"written: {directory}/ ({', '.join(sorted(files.texts))}); LAUNCH.md says what starts it")
+    names = ", ".join((*sorted(files.texts), files.wheel.name))
+    print(f"written: {directory}/ ({names}); LAUNCH.md says what starts it")
     return Exit.PLAN
 
 
@@ -145,14 +148,15 @@ def _from_elsewhere(storage: str) -> str:
 
 def _write(files: LaunchFiles, directory: Path, requirements: str | None) -> None:
     try:
-        for name in OPTIONAL_FILES:
-            (directory / name).unlink(missing_ok=True)
+        for old in (*(directory / name for name in OPTIONAL_FILES), *directory.glob(PATTERN)):
+            old.unlink(missing_ok=True)
         for name, text in files.texts.items():
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             if path.suffix == ".sh":
                 path.chmod(0o755)
+        (directory / files.wheel.name).write_bytes(files.wheel.contents)
         if requirements is not None:
             (directory / REQUIREMENTS).write_bytes(requirements.encode())
     except OSError as error:

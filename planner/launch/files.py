@@ -28,6 +28,7 @@ from planner.launch.names import (
     skypilot_cloud,
     skypilot_instance,
 )
+from planner.launch.wheel import Wheel
 from planner.verify.evidence import LOOK_S
 from planner.verify.run_plan import PLAN_FILE, RunPlan, dump_run_plan
 
@@ -43,9 +44,10 @@ _OLDEST_CUDA_13 = 7.5  # compute capability that PyTorch's wheels for CUDA 13 be
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchFiles:
-    """Texts by path below the folder, and what could not be written or must be minded."""
+    """Texts by path below the folder, the planner that they run, and what must be minded."""
 
     texts: dict[str, str]
+    wheel: Wheel
     notes: tuple[str, ...]
 
 
@@ -55,6 +57,7 @@ def launch_files(
     model_files: Mapping[str, str],
     facts: Sequence[str],
     *,
+    wheel: Wheel,
     has_requirements: bool,
     storage: str | None = None,
 ) -> LaunchFiles:
@@ -65,10 +68,11 @@ def launch_files(
         gpu: of its offer.
         model_files: the model file and its local imports, text by path relative to the model file's folder.
         facts: what the plan states, a line each, for the reader of the files.
+        wheel: the planner that the run uses, which lies beside the files.
         has_requirements: whether a requirements.txt lies beside the model file.
         storage: URL of the study's storage as it may be shown; None: the default one.
     """
-    values = _values(run, gpu, [_plain(one) for one in facts], has_requirements=has_requirements)
+    values = _values(run, gpu, [_plain(one) for one in facts], wheel.name, has_requirements=has_requirements)
     names = ["train.py", "train.sh", "train_on_ray.py", "ray_job_submit.sh", "rayjob.sh", "rayjob.yaml"]
     ways = [("torchrun, on this machine", "bash train.sh"), ("a Ray cluster", "bash ray_job_submit.sh")]
     ways.append(("KubeRay", "bash rayjob.sh"))
@@ -84,18 +88,19 @@ def launch_files(
             notes.append(f"no {file}: {reason}")
     texts = {PLAN_FILE: dump_run_plan(run)}
     texts |= {f"{MODEL_FOLDER}/{path}": text for path, text in model_files.items()}
-    items = [(_key(path), path) for path in (*texts, "train.py", "train_on_ray.py")]
+    items = [(_key(path), path) for path in (*texts, "train.py", "train_on_ray.py", wheel.name)]
     values |= {"items": items, "ways": ways, "notes": notes, "storage": storage}
     texts |= {name: _render(name, values) for name in (*names, "LAUNCH.md")}
-    return LaunchFiles(texts=texts, notes=tuple(notes))
+    return LaunchFiles(texts=texts, wheel=wheel, notes=tuple(notes))
 
 
-def _values(run: RunPlan, gpu: Gpu, facts: Sequence[str], *, has_requirements: bool) -> dict[str, Any]:
+def _values(
+    run: RunPlan, gpu: Gpu, facts: Sequence[str], wheel: str, *, has_requirements: bool
+) -> dict[str, Any]:
     """What the templates speak of; they compute nothing."""
     offer, ray_version = run.offer, run.ray_version or DEFAULT_RAY
     python = ".".join((run.python_version or DEFAULT_PYTHON).split(".")[:2])
     torch = "torch" if run.torch_version is None else f"torch=={run.torch_version}"
-    package = f"gpu-planner=={run.planner_version}"
     image = f"rayproject/ray:{ray_version}-py{python.replace('.', '')}"
     resources: dict[str, float] = {"CPU": max(1, offer.vcpus // run.workers_per_node)}
     memory_gib = offer.memory_bytes / _GIB
@@ -114,7 +119,7 @@ def _values(run: RunPlan, gpu: Gpu, facts: Sequence[str], *, has_requirements: b
         "python": python,
         "torch": shlex.quote(torch),
         "torch_requirement": torch,
-        "package": package,
+        "wheel": wheel,
         "has_requirements": has_requirements,
         "is_spot": offer.pricing is Pricing.SPOT,
         "region": region,
@@ -137,7 +142,7 @@ def _values(run: RunPlan, gpu: Gpu, facts: Sequence[str], *, has_requirements: b
         "image": image if run.is_cpu else f"{image}-gpu",
         "labels": node_labels(offer, gpu, is_cpu=run.is_cpu),
         "cpus": max(1, math.floor(offer.vcpus * _LEFT_FOR_NODE)),
-        "runtime_env": json.dumps({"pip": [torch, package]}),
+        "runtime_env": json.dumps({"pip": [torch, f"${{RAY_RUNTIME_ENV_CREATE_WORKING_DIR}}/{wheel}"]}),
     }
 
 
@@ -166,11 +171,7 @@ def _sky_line(run: RunPlan, name: str) -> str:
 
 
 def _notes(run: RunPlan, gpu: Gpu) -> list[str]:
-    notes = [
-        f"`gpu-planner=={run.planner_version}` is installed where the run starts; where no index has it, put "
-        "a wheel beside these files and name that instead",
-        "data files that the model file reads are not copied here",
-    ]
+    notes = ["data files that the model file reads are not copied here"]
     if run.offer.pricing is Pricing.SPOT:
         notes.append(
             "a spot instance can be taken away: train.py saves checkpoints below `PLANNER_OUTPUT`, which "

@@ -12,6 +12,7 @@ from planner.commands.prices import read_prices
 from planner.cost.bill.allin import all_in_bill
 from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.launch.files import launch_files
+from planner.launch.wheel import Wheel
 from tests.builders import make_config, make_estimate
 from tests.planner.run_plans import make_run_plan
 
@@ -22,7 +23,14 @@ spot, full = sorted(prices.admitted, key=lambda offer: offer.price_usd_per_hour)
 data = CostAssumptions(data_bytes=2 << 30, data_from="newcloud/moon-1")
 bill = all_in_bill(full, 1, make_estimate(100.0), data, load_egress())
 run = make_run_plan(offer=spot, config=make_config("H100-SXM5-80GB"))
-files = launch_files(run, GPUS[spot.gpu], {"gpt.py": ""}, [], has_requirements=False)
+files = launch_files(
+    run,
+    GPUS[spot.gpu],
+    {"gpt.py": ""},
+    [],
+    wheel=Wheel(name="planner.whl", contents=b""),
+    has_requirements=False,
+)
 (source,) = sources_of({"skypilot": "sky"}, GPUS, spot.as_of, ["newcloud"])
 sys.stdout.write(
     json.dumps(

@@ -7,6 +7,7 @@ from typing import Any
 
 from catalogs.gpus import load_gpus
 from planner.launch.files import launch_files
+from planner.launch.wheel import running_wheel
 from planner.verify.run_plan import RunPlan
 from tests.builders import make_config, make_offer, make_target
 from tests.planner.run_plans import make_run_plan
@@ -39,8 +40,14 @@ def cpu_config(**changes: Any) -> TrialConfig:
 def write_folder(run: RunPlan, folder: Path) -> None:
     """The folder as the command writes it."""
     files = launch_files(
-        run, load_gpus()[run.offer.gpu], {GPT.name: GPT.read_text()}, ["A test."], has_requirements=False
+        run,
+        load_gpus()[run.offer.gpu],
+        {GPT.name: GPT.read_text()},
+        ["A test."],
+        wheel=running_wheel(),
+        has_requirements=False,
     )
     for name, text in files.texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+    (folder / files.wheel.name).write_bytes(files.wheel.contents)

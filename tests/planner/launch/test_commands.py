@@ -166,6 +166,8 @@ def test_a_plan_becomes_a_folder(desk: Desk, capsys: pytest.CaptureFixture[str])
         f"written: {folder}/ (LAUNCH.md, model/linear.py, model/parts.py"
     )
     assert "mind: data files that the model file reads are not copied here" in said.err
+    (wheel,) = folder.glob("*.whl")
+    assert f"./{wheel.name}" in (folder / "train.dstack.yml").read_text()
 
 
 def test_spot_that_should_fall_back_saves_at_the_interval_of_falling_back(desk: Desk) -> None:

@@ -13,11 +13,13 @@ import yaml
 from catalogs.gpus import DeviceKind, load_gpus
 from catalogs.offers import Offer, Pricing, load_offers
 from planner.launch.files import LaunchFiles, launch_files
+from planner.launch.wheel import Wheel
 from tests.builders import make_config, make_offer
 from tests.planner.run_plans import make_run_plan
 from trials.trial import Loading, Parallelism, Precision
 
 GPUS = load_gpus()
+WHEEL = Wheel(name="gpu_planner-0.1.0-0abc-py3-none-any.whl", contents=b"a zip")
 MODEL = {"gpt.py": "def model(): ...\n", "parts/block.py": "WIDTH = 4\n"}
 
 # What each project's published schema has of what is written here, with its type.
@@ -94,7 +96,9 @@ def files_for(
     )
     run = make_run_plan(offer=offer, instance_count=instance_count, config=config, is_cpu=is_cpu, **changes)
     facts = ["Rent it.", 'A "quoted" \\ line\nbroken.']
-    return launch_files(run, GPUS[offer.gpu], MODEL, facts, has_requirements=False, storage=storage)
+    return launch_files(
+        run, GPUS[offer.gpu], MODEL, facts, wheel=WHEEL, has_requirements=False, storage=storage
+    )
 
 
 def parsed(files: LaunchFiles, name: str) -> Any:
@@ -113,7 +117,9 @@ def parsed(files: LaunchFiles, name: str) -> Any:
 )
 def test_the_script_loads_as_the_trial_did(loading: Loading, lines: tuple[str, ...]) -> None:
     run = make_run_plan(config=make_config().loaded(loading))
-    text = launch_files(run, GPUS["L4-24GB"], MODEL, [], has_requirements=False).texts["train.py"]
+    text = launch_files(run, GPUS["L4-24GB"], MODEL, [], wheel=WHEEL, has_requirements=False).texts[
+        "train.py"
+    ]
     assert all(f"\n{one}" in text for one in lines)
 
 
@@ -164,7 +170,27 @@ def test_a_ray_job_for_kuberay() -> None:
     assert head["containers"][0]["volumeMounts"] == container["volumeMounts"]
     items = head["volumes"][0]["configMap"]["items"]
     assert {"key": "model__parts__block.py", "path": "model/parts/block.py"} in items
-    assert yaml.safe_load(job["spec"]["runtimeEnvYAML"])["pip"] == ["torch==2.8.0", "gpu-planner==0.1.0"]
+    assert yaml.safe_load(job["spec"]["runtimeEnvYAML"])["pip"] == [
+        "torch==2.8.0",
+        f"/home/ray/run/{WHEEL.name}",
+    ]
+    assert {"key": WHEEL.name, "path": WHEEL.name} in items
+
+
+def test_every_way_to_start_the_run_installs_the_planner_that_planned_it() -> None:
+    files = files_for(offer_of("p5.48xlarge"))
+    for name in (
+        "skypilot.yaml",
+        "train.dstack.yml",
+        "train.sh",
+        "ray_job_submit.sh",
+        "rayjob.sh",
+        "rayjob.yaml",
+    ):
+        assert WHEEL.name in files.texts[name], name
+    assert not any("gpu-planner==" in text for text in files.texts.values())
+    assert "${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}/" + WHEEL.name in files.texts["ray_job_submit.sh"]
+    assert parsed(files, "skypilot.yaml")["envs"]["PLANNER"] == f"./{WHEEL.name}"
 
 
 def test_a_cpu_plan_asks_nobody_for_a_gpu() -> None:

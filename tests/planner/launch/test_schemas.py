@@ -13,6 +13,7 @@ import yaml
 from catalogs.gpus import DeviceKind, load_gpus
 from catalogs.offers import Offer, load_offers
 from planner.launch.files import launch_files
+from planner.launch.wheel import Wheel
 from tests.builders import make_config
 from tests.planner.run_plans import make_run_plan
 
@@ -34,7 +35,14 @@ def text_of(name: str, offer: Offer, instance_count: int) -> str | None:
     config = make_config(offer.gpu, gpu_count=offer.gpu_count * instance_count, node_count=instance_count)
     is_cpu = GPUS[offer.gpu].kind is DeviceKind.CPU
     run = make_run_plan(offer=offer, instance_count=instance_count, config=config, is_cpu=is_cpu)
-    files = launch_files(run, GPUS[offer.gpu], {"gpt.py": ""}, ["A test."], has_requirements=True)
+    files = launch_files(
+        run,
+        GPUS[offer.gpu],
+        {"gpt.py": ""},
+        ["A test."],
+        wheel=Wheel(name="planner.whl", contents=b""),
+        has_requirements=True,
+    )
     return files.texts.get(name)
 
 
