@@ -23,14 +23,14 @@ from benchmarks.trial_overhead import MODEL
 from trials.cluster.attach import attach
 from trials.cluster.discovery import discover
 from trials.devices import DeviceGroup
-from trials.machine.identity import Card, Machine, read_machine
+from trials.machine.identity import CardIdentity, Machine, read_machine
 from trials.measurement import Measurement, Outcome
 from trials.model_file.source import hash_workload
 from trials.runner import Runner, RunnerSettings, open_runner
 from trials.trial import Parallelism, Precision, TrialConfig, Workload
 
 GPU = "T4"
-CARD = Card(name="Pretended", memory_bytes=2**34, is_mig=False)
+CARD = CardIdentity(name="Pretended", memory_bytes=2**34, is_mig=False)
 
 
 def probe(entry: Mapping[str, Any]) -> Machine:

@@ -52,7 +52,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class PriceFinding:
     """A row of a price table, the invariant that it breaks, and the figures that show it."""
 
     rule: Rule
@@ -70,7 +70,7 @@ class Checked:
     """Offers to use, and the findings that keep the others out."""
 
     offers: tuple[Offer, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[PriceFinding, ...]
 
 
 def quarantine(
@@ -89,7 +89,7 @@ def quarantine(
 
 def check_offers(
     offers: Iterable[Offer], gpus: Mapping[str, Gpu], today: date, reference: Iterable[Offer] = ()
-) -> tuple[Finding, ...]:
+) -> tuple[PriceFinding, ...]:
     """Every finding about these offers; ``reference`` only widens the medians that prices are held to."""
     all_offers = tuple(offers)
     known = [offer for offer in all_offers if offer.gpu in gpus]
@@ -109,7 +109,7 @@ def check_offers(
     return tuple(findings)
 
 
-def check_jumps(offers: Iterable[Offer], previous: Iterable[Offer]) -> tuple[Finding, ...]:
+def check_jumps(offers: Iterable[Offer], previous: Iterable[Offer]) -> tuple[PriceFinding, ...]:
     """Offers whose price moved by more than JUMP_FACTOR since ``previous``, in either direction."""
     before = {offer.key: offer.price_usd_per_hour for offer in previous}
     findings = []
@@ -133,7 +133,7 @@ class Statement:
     total_gpu_memory_bytes: float | None = None  # of all
 
 
-def check_statement(row: Statement) -> tuple[Finding, ...]:
+def check_statement(row: Statement) -> tuple[PriceFinding, ...]:
     """Whether what the row says twice agrees: its prices, and its GPU memories."""
     findings = []
     if row.price_usd_per_hour is not None and row.price_usd_per_gpu_hour is not None:
@@ -143,20 +143,22 @@ def check_statement(row: Statement) -> tuple[Finding, ...]:
         if difference > allowed:
             detail = f"{row.price_usd_per_gpu_hour:g} is stated, {row.price_usd_per_hour:g} / {row.gpu_count}"
             findings.append(
-                Finding(rule=Rule.PER_GPU_PRICE, subject=row.subject, detail=f"{detail} is {computed:.3g}")
+                PriceFinding(
+                    rule=Rule.PER_GPU_PRICE, subject=row.subject, detail=f"{detail} is {computed:.3g}"
+                )
             )
     if row.gpu_memory_bytes is not None and row.total_gpu_memory_bytes is not None:
         total = row.gpu_memory_bytes * row.gpu_count
         if abs(total - row.total_gpu_memory_bytes) > PER_GPU_TOLERANCE_FRACTION * total:
             stated = row.total_gpu_memory_bytes / GIB
             detail = f"{stated:g} GiB is stated, {row.gpu_count} GPUs have {total / GIB:g}"
-            findings.append(Finding(rule=Rule.GPU_MEMORY, subject=row.subject, detail=detail))
+            findings.append(PriceFinding(rule=Rule.GPU_MEMORY, subject=row.subject, detail=detail))
     return tuple(findings)
 
 
-def _finding(rule: Rule, offer: Offer, detail: str) -> Finding:
+def _finding(rule: Rule, offer: Offer, detail: str) -> PriceFinding:
     subject = f"{offer.provider} {offer.instance_type} {offer.region} {offer.pricing.value}"
-    return Finding(rule=rule, subject=subject, detail=detail, offer=offer)
+    return PriceFinding(rule=rule, subject=subject, detail=detail, offer=offer)
 
 
 def _unit_price(offer: Offer, gpu: Gpu) -> float:
@@ -172,7 +174,7 @@ def _medians(offers: Iterable[Offer], gpus: Mapping[str, Gpu]) -> dict[str, floa
     return {gpu: statistics.median(some) for gpu, some in prices.items() if len(some) >= MEDIAN_MIN_COUNT}
 
 
-def _duplicates(offers: Iterable[Offer]) -> list[Finding]:
+def _duplicates(offers: Iterable[Offer]) -> list[PriceFinding]:
     seen: set[tuple[str, str, str, Pricing]] = set()
     findings = []
     for offer in offers:
@@ -182,7 +184,7 @@ def _duplicates(offers: Iterable[Offer]) -> list[Finding]:
     return findings
 
 
-def _spot_above_on_demand(offers: Iterable[Offer]) -> list[Finding]:
+def _spot_above_on_demand(offers: Iterable[Offer]) -> list[PriceFinding]:
     """Both rows are suspect: often it is the on-demand price that is wrong (a host without its GPU)."""
     all_offers = tuple(offers)
     on_demand = {offer.key[:3]: offer for offer in all_offers if offer.pricing is Pricing.ON_DEMAND}
@@ -197,7 +199,7 @@ def _spot_above_on_demand(offers: Iterable[Offer]) -> list[Finding]:
     return findings
 
 
-def _price(offer: Offer, gpu: Gpu, median: float | None) -> list[Finding]:
+def _price(offer: Offer, gpu: Gpu, median: float | None) -> list[PriceFinding]:
     price = _unit_price(offer, gpu)
     if gpu.kind is DeviceKind.GPU and price < FLOOR_USD_PER_GPU_HOUR:
         return [_finding(Rule.PRICE, offer, f"{price:g} dollars for an hour of a {gpu.name}")]
@@ -214,7 +216,7 @@ def _price(offer: Offer, gpu: Gpu, median: float | None) -> list[Finding]:
     ]
 
 
-def _host(offer: Offer, gpu: Gpu) -> list[Finding]:
+def _host(offer: Offer, gpu: Gpu) -> list[PriceFinding]:
     findings = []
     host: list[tuple[str, float, tuple[float, float]]] = [
         ("GiB per vCPU", offer.memory_bytes / GIB / offer.vcpus, GIB_PER_VCPU)

@@ -15,7 +15,7 @@ from datetime import date
 from enum import StrEnum
 
 from catalogs.gpus import GIB
-from catalogs.rows import Row
+from catalogs.rows import CsvRow
 
 EGRESS_COLUMNS = (
     *("egress_internet_usd_per_gib", "egress_other_region_usd_per_gib", "egress_same_region_usd_per_gib"),
@@ -61,7 +61,7 @@ class EgressPrice:
         return total_usd
 
 
-def egress_prices(row: Row, provider: str) -> tuple[EgressPrice, ...]:
+def egress_prices(row: CsvRow, provider: str) -> tuple[EgressPrice, ...]:
     """The prices in a row of providers.csv, one for each destination; CatalogError names line and field."""
     free_gib = row.optional_number("egress_free_gib_per_month") or 0.0
     prices = []
@@ -102,7 +102,7 @@ def destination_of(data_provider: str, data_region: str | None, provider: str, r
     return Destination.OTHER_REGION
 
 
-def _tiers(row: Row, field: str) -> tuple[EgressTier, ...]:
+def _tiers(row: CsvRow, field: str) -> tuple[EgressTier, ...]:
     tiers: list[EgressTier] = []
     for text in row.text(field).split(";"):
         matched = _TIER.fullmatch(text.strip())

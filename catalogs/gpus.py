@@ -29,7 +29,7 @@ from enum import StrEnum
 from importlib import resources
 
 from catalogs.errors import CatalogError
-from catalogs.rows import Row, read_rows
+from catalogs.rows import CsvRow, read_rows
 
 GIB = 1024**3
 MIB = 1024**2
@@ -199,7 +199,7 @@ def cpu_class(machine: str, gpus: Mapping[str, Gpu]) -> Gpu:
     return gpus[name]
 
 
-def _gpu(row: Row) -> Gpu:
+def _gpu(row: CsvRow) -> Gpu:
     link = row.choice("link", Link)
     nvlink, pcie = row.scaled("nvlink_gb_per_s", 1e9), row.scaled("pcie_gb_per_s", 1e9)
     l2_cache = row.scaled("l2_cache_mib", MIB)

@@ -19,7 +19,7 @@ from importlib import resources
 from catalogs.errors import CatalogError
 from catalogs.gpus import GIB, DeviceKind, Gpu, Link, find_gpu, load_gpus
 from catalogs.providers import OWN, billing_increment_s
-from catalogs.rows import Row, read_rows
+from catalogs.rows import CsvRow, read_rows
 
 #: What a row that leaves them out is taken to have, per accelerator (the low end of what clouds give).
 #: They inform the reader; no estimate on a GPU depends on them. A CPU instance must state them.
@@ -172,7 +172,7 @@ def _own_offer(gpu: Gpu, usd_per_gpu_hour: float, today: date) -> Offer:
     )
 
 
-def _offer(row: Row, gpus: Mapping[str, Gpu], today: date) -> Offer:
+def _offer(row: CsvRow, gpus: Mapping[str, Gpu], today: date) -> Offer:
     try:
         gpu = find_gpu(row.text("gpu"), gpus)
     except CatalogError as error:
@@ -202,7 +202,7 @@ def _offer(row: Row, gpus: Mapping[str, Gpu], today: date) -> Offer:
     )
 
 
-def _billing_increment_s(row: Row) -> int:
+def _billing_increment_s(row: CsvRow) -> int:
     provider = row.text("provider").lower()
     try:
         return billing_increment_s(provider)

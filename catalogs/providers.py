@@ -37,7 +37,7 @@ from importlib import resources
 from catalogs.egress import EGRESS_COLUMNS, EgressPrice, egress_prices
 from catalogs.errors import CatalogError
 from catalogs.gpus import Gpu, load_gpus
-from catalogs.rows import Row, read_rows
+from catalogs.rows import CsvRow, read_rows
 
 OWN = "own"  # the provider of the user's own machines and prices
 COLUMNS = (
@@ -157,7 +157,7 @@ def billing_increment_s(provider: str) -> int:
     return known.billing.seconds
 
 
-def _provider(row: Row, gpus: Mapping[str, Gpu]) -> Provider:
+def _provider(row: CsvRow, gpus: Mapping[str, Gpu]) -> Provider:
     name = row.text("name").lower()
     return Provider(
         name=name,
@@ -179,14 +179,14 @@ def _provider(row: Row, gpus: Mapping[str, Gpu]) -> Provider:
     )
 
 
-def _fact(row: Row, field: str, prefix: str) -> Fact | None:
+def _fact(row: CsvRow, field: str, prefix: str) -> Fact | None:
     seconds = row.optional_count(field)
     if seconds is None:
         return None
     return Fact(seconds=seconds, source=row.text(f"{prefix}_source"), as_of=row.day(f"{prefix}_as_of"))
 
 
-def _accelerators(row: Row, gpus: Mapping[str, Gpu]) -> Iterable[AcceleratorName]:
+def _accelerators(row: CsvRow, gpus: Mapping[str, Gpu]) -> Iterable[AcceleratorName]:
     for entry in (row.optional_text("accelerators") or "").split():
         left, _, gpu = entry.rpartition("=")
         name, _, pattern = left.partition("@")
@@ -198,7 +198,7 @@ def _accelerators(row: Row, gpus: Mapping[str, Gpu]) -> Iterable[AcceleratorName
         yield AcceleratorName(name=name, instance_pattern=pattern, gpu=gpu)
 
 
-def _pattern(row: Row, field: str) -> str | None:
+def _pattern(row: CsvRow, field: str) -> str | None:
     pattern = row.optional_text(field)
     if pattern is not None and not _is_pattern(pattern):
         raise row.fail(field, "a pattern (a regular expression)")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
-from catalogs.check import Finding, quarantine
+from catalogs.check import PriceFinding, quarantine
 from catalogs.errors import CatalogError
 from catalogs.gpus import GIB, Gpu
 from catalogs.offers import COLUMNS, STALE_AFTER, Offer, Pricing
@@ -33,7 +33,7 @@ class Outcome:
     provider: str
     fault: str | None  # why its previous prices were kept; None where it was read
     offer_count: int  # offers of this provider now in use
-    findings: tuple[Finding, ...] = ()  # quarantined
+    findings: tuple[PriceFinding, ...] = ()  # quarantined
     skipped: tuple[Skipped, ...] = ()
 
 

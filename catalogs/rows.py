@@ -19,7 +19,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CsvRow:
     """One line of a table, by column name; the methods convert and validate one field each."""
 
     file: str
@@ -116,7 +116,7 @@ class Row:
 
 def read_rows(
     lines: Iterable[str], file: str, mandatory: Iterable[str], known: Iterable[str]
-) -> Iterator[Row]:
+) -> Iterator[CsvRow]:
     """Yields the rows of a CSV with a header; ``file`` is what errors call it.
 
     Raises CatalogError for a missing or an unknown column (a misspelt optional column would otherwise be
@@ -136,7 +136,7 @@ def read_rows(
                     " quote a cell that contains a comma"
                 )
             is_empty = False
-            yield Row(file=file, line=reader.line_num, values=dict(zip(header, cells, strict=True)))
+            yield CsvRow(file=file, line=reader.line_num, values=dict(zip(header, cells, strict=True)))
     except csv.Error as error:
         raise CatalogError(f"{file}, line {reader.line_num}: not a CSV: {error}") from error
     if is_empty:

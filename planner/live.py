@@ -41,7 +41,7 @@ def announce(expected: Expected, limits: Limits) -> str:
     )
 
 
-class Watch:
+class LiveView:
     """Shows each event; call it as `planner.sweep.Watch`."""
 
     def __init__(self, limits: Limits) -> None:

@@ -17,7 +17,7 @@ from benchmarks.estimate.recorded import measurement_of
 from benchmarks.search.grid import Bench
 from catalogs.gpus import Gpu
 from planner.plans.plan import hardware_of
-from planner.search.limits import Run
+from planner.search.limits import TargetRun
 from planner.search.market import Market
 from planner.search.running import RunningTrials
 from planner.search.search import AskedTrial, Search
@@ -45,7 +45,7 @@ class Replayed(SearchState):
         )
         super().__init__(study, tuple(self.index_of), market, bench.grid.profile)
 
-    def run(self, config: TrialConfig) -> Run | None:
+    def run(self, config: TrialConfig) -> TargetRun | None:
         """The run to the same end with this configuration's batch size; None for what was not recorded."""
         if config not in self.index_of:
             return None
@@ -55,7 +55,7 @@ class Replayed(SearchState):
         if step is None:
             return None
         target = self._bench.target(self.index_of[config])
-        return Run(cost=self._bench.prices.run_usd(config, target, step))
+        return TargetRun(cost=self._bench.prices.run_usd(config, target, step))
 
     def trains_target(self, config: TrialConfig) -> bool:  # noqa: ARG002 - `SearchState`'s signature
         """Whatever its batch size."""

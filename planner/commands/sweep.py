@@ -16,7 +16,7 @@ from planner.errors import PlannerError
 from planner.estimate.other_workloads import cross_workload_ratios
 from planner.exits import Exit
 from planner.interrupts import Interrupted, heard_by
-from planner.live import Watch, announce, say
+from planner.live import LiveView, announce, say
 from planner.reports import formats
 from planner.search.market import Market
 from planner.search.search import Search
@@ -65,7 +65,7 @@ def run(
         for note in notes:
             say(note)
         settings = runner_settings(here, flags, extras)
-        watch = Watch(limits)
+        watch = LiveView(limits)
         with open_runner(workload, here.groups, settings) as runner:
             if not study.trials():  # a sweep that goes on may have nothing left to try
                 runner.start_early(min(here.configs, key=lambda one: one.gpu_count))

@@ -63,7 +63,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class ChartSeries:
     """Points of one kind, in order of x where a line goes through them."""
 
     points: tuple[Point, ...]
@@ -91,7 +91,7 @@ class Chart:
     description: str
     x: Axis
     y: Axis
-    series: tuple[Series, ...]
+    series: tuple[ChartSeries, ...]
     caption: str = ""
     legend: tuple[Key, ...] = ()
     is_wide: bool = False

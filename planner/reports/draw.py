@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from planner.reports import axes, svg
 from planner.reports.axes import PixelAxis
-from planner.reports.chart import Axis, Chart, Point, Scale, Series, Ticks
+from planner.reports.chart import Axis, Chart, ChartSeries, Point, Scale, Ticks
 from planner.reports.plot_labels import BEST_CHARACTER_WIDTH, CHARACTER_WIDTH, Box, place_labels
 
 WIDE, SMALL = (1080, 470), (520, 300)  # width and height in pixels
@@ -117,7 +117,7 @@ def _limits(chart: Chart, x: PixelAxis, y: PixelAxis) -> list[Markup]:
     return parts
 
 
-def _series(series: Series, x: PixelAxis, y: PixelAxis) -> list[Markup]:
+def _series(series: ChartSeries, x: PixelAxis, y: PixelAxis) -> list[Markup]:
     parts = []
     points = series.points
     if series.has_band and len(points) > 1:
@@ -133,7 +133,7 @@ def _series(series: Series, x: PixelAxis, y: PixelAxis) -> list[Markup]:
     return parts
 
 
-def _point(point: Point, series: Series, x: PixelAxis, y: PixelAxis) -> list[Markup]:
+def _point(point: Point, series: ChartSeries, x: PixelAxis, y: PixelAxis) -> list[Markup]:
     if not point.mark:
         return []
     at_x, at_y = x.px(point.x), y.px(point.y)
@@ -152,7 +152,7 @@ def _point(point: Point, series: Series, x: PixelAxis, y: PixelAxis) -> list[Mar
     return parts
 
 
-def _names(series: Sequence[Series], x: PixelAxis, y: PixelAxis, right: float) -> list[Markup]:
+def _names(series: Sequence[ChartSeries], x: PixelAxis, y: PixelAxis, right: float) -> list[Markup]:
     """Each series' name at its end, pushed apart where two would overlap."""
     ends = sorted(
         (y.px(one.points[-1].y), x.px(one.points[-1].x), one.name, one.colour)

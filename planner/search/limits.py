@@ -12,7 +12,7 @@ from planner.search.acquisition import Candidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TargetRun:
     """The target run with a configuration, on the best offer that carries it."""
 
     cost: Estimate  # dollars, the waiting counted, or device hours
@@ -28,7 +28,7 @@ class Run:
 
 
 def weighed(
-    candidates: Sequence[Candidate], best: Run | None, confidence: float
+    candidates: Sequence[Candidate], best: TargetRun | None, confidence: float
 ) -> tuple[Sequence[Candidate], float | None]:
     """The candidates, and the cost that a trial's saving is counted from; None where nothing was measured.
 

@@ -16,7 +16,7 @@ from planner.estimate.interval.lognormal import spreads_to
 from planner.estimate.transfer.cross_workload import CrossWorkloadRatios
 from planner.plans.plan import hardware_of
 from planner.search.acquisition import Candidate
-from planner.search.limits import Run
+from planner.search.limits import TargetRun
 from planner.target import Target
 from trials.api import DeviceGroup, Measurement, Purpose, TrialConfig
 
@@ -79,7 +79,7 @@ class Market:
         """Dollars for holding devices of a type at hand; None where they have no price."""
         return held_usd(held_s, device_count, self.usd_per_hour.get(gpu))
 
-    def run(self, config: TrialConfig, estimator: Estimator, pricer: Pricer) -> Run | None:
+    def run(self, config: TrialConfig, estimator: Estimator, pricer: Pricer) -> TargetRun | None:
         """The target run on the best offer that carries the configuration.
 
         In dollars, with the waiting where an hour of it has a value; in device hours when none of the GPU
@@ -95,13 +95,13 @@ class Market:
             return None
         held_s = pricer.held_s(config, step)
         device_hours = held_s.scaled(self.device_count(config) / SECONDS_PER_HOUR)
-        return Run(cost=device_hours, limit=self._limit((held_s, self.target.deadline_s)))
+        return TargetRun(cost=device_hours, limit=self._limit((held_s, self.target.deadline_s)))
 
     def candidate(
         self,
         config: TrialConfig,
         estimator: Estimator,
-        run: Run | None,
+        run: TargetRun | None,
         trial_cost_usd: float | None,
         trial_s: float,
     ) -> Candidate | None:
@@ -128,7 +128,9 @@ class Market:
             return False
         return self._is_cpu(config) or offer.gpu_count * config.node_count >= config.gpu_count
 
-    def _run_on(self, offer: Offer, config: TrialConfig, estimator: Estimator, pricer: Pricer) -> Run | None:
+    def _run_on(
+        self, offer: Offer, config: TrialConfig, estimator: Estimator, pricer: Pricer
+    ) -> TargetRun | None:
         step = estimator.step_time_s(config, hardware_of(offer, self.gpus[offer.gpu], config.node_count))
         if step is None:
             return None
@@ -136,7 +138,7 @@ class Market:
         if run is None:
             return None
         cost_usd, target = run.bill.breakdown.run_usd, self.target
-        return Run(
+        return TargetRun(
             cost=with_waiting(cost_usd, run.duration_s, target.hour_value_usd),
             limit=self._limit((cost_usd, target.budget_usd), (run.duration_s, target.deadline_s)),
         )

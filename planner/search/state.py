@@ -16,7 +16,7 @@ from planner.estimate.interval.lognormal import log_spread, median_of
 from planner.estimate.time.loading import loading_variants
 from planner.plans.rule_out import given_up_shapes, rule_out, shape_of
 from planner.search.acquisition import Candidate
-from planner.search.limits import Run
+from planner.search.limits import TargetRun
 from planner.search.market import Market, expected_trial_s
 from planner.study.saved import SavedTrial
 from trials.api import (
@@ -114,7 +114,7 @@ class SearchState:
         config, run = self.best_run()
         return config, None if run is None else run.cost
 
-    def best_run(self) -> tuple[TrialConfig, Run] | tuple[None, None]:
+    def best_run(self) -> tuple[TrialConfig, TargetRun] | tuple[None, None]:
         """The same with the whole run that it was chosen by."""
         runs = [(one, run) for one in self.admitted() if (run := self.run(one)) is not None]
         if not runs:
@@ -159,7 +159,7 @@ class SearchState:
         run = self.run(config)
         return None if run is None else run.cost
 
-    def run(self, config: TrialConfig) -> Run | None:
+    def run(self, config: TrialConfig) -> TargetRun | None:
         """The target run; see `Market.run`."""
         return self.market.run(config, self.estimator, self.pricer)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.live import Watch, announce
+from planner.live import LiveView, announce
 from planner.sweep import Event, Expected, Limits, TrialEnded, TrialStarted
 from tests.fake_gpu import FakeGpu
 from tests.planner.test_sweep import Bench
@@ -33,7 +33,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
 
 
 def show(events: list[Event]) -> None:
-    watch = Watch(LIMITS)
+    watch = LiveView(LIMITS)
     with watch.shown():
         for event in events:
             watch(event)

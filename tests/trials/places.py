@@ -6,7 +6,7 @@ import os
 import ray
 
 from tests.builders import make_environment, make_measurement
-from trials.machine.identity import Card, read_machine
+from trials.machine.identity import CardIdentity, read_machine
 
 CARDS = {"A100": "NVIDIA A100-SXM4-80GB", "L4": "NVIDIA L4", "T4": "Tesla T4"}
 
@@ -19,7 +19,7 @@ def pretended_name(entry):
 def probe(entry):
     """A probe for `discover`: the real machine, with the cards that the node pretends to have."""
     machine = read_machine()
-    card = Card(name=pretended_name(entry), memory_bytes=24 * 2**30, is_mig=False)
+    card = CardIdentity(name=pretended_name(entry), memory_bytes=24 * 2**30, is_mig=False)
     return type(machine)(
         cards=(card,) * int(entry["Resources"]["GPU"]),
         why_no_cards="",

@@ -7,7 +7,7 @@ import pytest
 from tests.builders import GIB
 from trials.cluster.discovery import node_of
 from trials.devices import Versions, version_problems
-from trials.machine.identity import Card, Machine, cpu_name, host_memory_bytes, read_machine
+from trials.machine.identity import CardIdentity, Machine, cpu_name, host_memory_bytes, read_machine
 
 VERSIONS = Versions(python="3.11.7", ray="2.60.0", torch="2.13.0+cu128")
 
@@ -16,14 +16,14 @@ def entry(**resources: float) -> dict[str, Any]:
     return {"NodeID": "a1", "NodeManagerHostname": "box", "Resources": {"CPU": 16.0, **resources}}
 
 
-def machine(*cards: Card, why: str = "", versions: Versions = VERSIONS) -> Machine:
+def machine(*cards: CardIdentity, why: str = "", versions: Versions = VERSIONS) -> Machine:
     return Machine(
         cards=cards, why_no_cards=why, cpu_name="EPYC", host_memory_bytes=64 * GIB, versions=versions
     )
 
 
-def card(name: str = "NVIDIA A100-SXM4-80GB", gib: int = 80, *, is_mig: bool = False) -> Card:
-    return Card(name=name, memory_bytes=gib * GIB, is_mig=is_mig)
+def card(name: str = "NVIDIA A100-SXM4-80GB", gib: int = 80, *, is_mig: bool = False) -> CardIdentity:
+    return CardIdentity(name=name, memory_bytes=gib * GIB, is_mig=is_mig)
 
 
 def test_the_name_and_memory_are_the_drivers_not_rays():

@@ -24,7 +24,7 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class CardIdentity:
     """One GPU as NVML sees it: its name, and its memory in bytes."""
 
     name: str
@@ -36,7 +36,7 @@ class Card:
 class Machine:
     """What one node answers when it is asked what it is."""
 
-    cards: tuple[Card, ...]
+    cards: tuple[CardIdentity, ...]
     why_no_cards: str  # NVML's reason, "" where it answered
     cpu_name: str
     host_memory_bytes: int
@@ -46,7 +46,7 @@ class Machine:
 
 def read_machine() -> Machine:
     """This machine's GPUs by NVML, its CPU, memory and versions."""
-    cards: tuple[Card, ...] = ()
+    cards: tuple[CardIdentity, ...] = ()
     reason = ""
     try:
         with _nvml():
@@ -99,7 +99,7 @@ def device_name(device: str) -> str:
     return torch.cuda.get_device_name(device)
 
 
-def _read_card(handle: Any) -> Card:
+def _read_card(handle: Any) -> CardIdentity:
     name = pynvml.nvmlDeviceGetName(handle)
     name = name.decode() if isinstance(name, bytes) else str(name)
     try:
@@ -107,7 +107,7 @@ def _read_card(handle: Any) -> Card:
     except pynvml.NVMLError:  # cards that cannot be divided have no such mode
         is_mig = False
     memory_bytes = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
-    return Card(name=name, memory_bytes=memory_bytes, is_mig=is_mig or " MIG " in name)
+    return CardIdentity(name=name, memory_bytes=memory_bytes, is_mig=is_mig or " MIG " in name)
 
 
 @contextmanager

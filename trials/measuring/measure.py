@@ -26,7 +26,7 @@ from trials.measuring.quality import warnings_of, warnings_of_ranks
 from trials.measuring.settings import MeasureSettings
 from trials.measuring.step import Training
 from trials.measuring.telemetry import Sampler, all_ranks, gpu_reader
-from trials.measuring.timing import Run
+from trials.measuring.timing import StepTimer
 from trials.measuring.wrap import refusal
 from trials.model_file.workload import load
 from trials.modes import PRECISIONS
@@ -135,7 +135,7 @@ def _measure(
         config.precision
     ].set_arithmetic()  # now: many a model file allows TF32, and the trial says fp32
     try:
-        run = Run(training, place, settings)
+        run = StepTimer(training, place, settings)
         found = _time_steps(run, training, place, settings, begun_s)
         if settings.is_split or not extras.is_nothing:
             _report(place, found, settings, begun_s)
@@ -158,7 +158,7 @@ def _measure(
 
 
 def _time_steps(
-    run: Run, training: Training, place: Place, settings: MeasureSettings, begun_s: float
+    run: StepTimer, training: Training, place: Place, settings: MeasureSettings, begun_s: float
 ) -> Measurement:
     """Times and memory of the trial's steps: all that a plan needs, and nothing besides."""
     config = training.config

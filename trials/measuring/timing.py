@@ -27,7 +27,7 @@ from trials.step_times import half_width_fraction
 _BLOCK_STEPS = 5  # steps between two looks at the precision reached
 
 
-class Run:
+class StepTimer:
     """Steps taken so far, and what came of them."""
 
     def __init__(self, training: Training, place: Place, settings: MeasureSettings) -> None:

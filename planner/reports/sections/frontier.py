@@ -9,7 +9,7 @@ from pydantic import AliasPath, BeforeValidator, Field
 from planner.plans.plan import Plan
 from planner.plans.recommendation import Recommendation
 from planner.reports import formats, labels
-from planner.reports.chart import Axis, Chart, Key, Limit, Point, Scale, Series, Ticks
+from planner.reports.chart import Axis, Chart, ChartSeries, Key, Limit, Point, Scale, Ticks
 from planner.reports.content import Block, Plots, Section, texts
 from planner.reports.models import JsonModel, of_answer
 from planner.reports.report import Report
@@ -100,9 +100,9 @@ def _chart(answer: Recommendation, plans: list[Plan], note: str) -> Chart:
             limits=_limits(target.budget_usd, formats.usd_limit, "budget"),
         ),
         series=(
-            Series(points=tuple(_point(one, f"plan-point {one.basis}") for one in others)),
-            Series(points=tuple(_point(one, "") for one in answer.frontier), line="frontier"),
-            Series(points=tuple(_named_point(one, is_best=one == best) for one in bars)),
+            ChartSeries(points=tuple(_point(one, f"plan-point {one.basis}") for one in others)),
+            ChartSeries(points=tuple(_point(one, "") for one in answer.frontier), line="frontier"),
+            ChartSeries(points=tuple(_named_point(one, is_best=one == best) for one in bars)),
         ),
         caption=note,
         legend=(

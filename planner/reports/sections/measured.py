@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from planner.estimate.values import Estimate
 from planner.reports import formats, labels
-from planner.reports.chart import Axis, Chart, Limit, Point, Scale, Series, Ticks
+from planner.reports.chart import Axis, Chart, ChartSeries, Limit, Point, Scale, Ticks
 from planner.reports.content import Plots, Section
 from planner.reports.models import ConfigJson, JsonModel
 from planner.reports.report import Curve, CurvePoint, Report, TrialRecord
@@ -96,7 +96,7 @@ def _panel(key: str, records: list[TrialRecord], report: Report) -> Plots:
             limits=(Limit(value=min(limits), label=f"{formats.size(min(limits))} on the device"),),
         ),
         of=partial(_peak, report),
-        more=(Series(points=overflows),),
+        more=(ChartSeries(points=overflows),),
     )
     return Plots(title=name, charts=(throughput, memory))
 
@@ -110,7 +110,7 @@ def _chart(
     caption: str,
     y: Axis,
     of: Of,
-    more: tuple[Series, ...] = (),
+    more: tuple[ChartSeries, ...] = (),
 ) -> Chart:
     device = _device(records[0].outcome.config)
     curves = {
@@ -124,15 +124,15 @@ def _chart(
         if isinstance(record.outcome, Measurement):
             name = labels.technique(record.outcome.config)
             techniques.setdefault(name, []).append(_measured(record.number, record.outcome, report, of))
-    series: list[Series] = []
+    series: list[ChartSeries] = []
     for name, points in techniques.items():
         colour = f"series-{min(all_names.index(name), COLOURS - 1)}"
         curve = _curve(curves[name], of) if name in curves else ()
         if len(curve) > 1:
-            series.append(Series(points=curve, colour=colour, line="curve", has_band=True))
+            series.append(ChartSeries(points=curve, colour=colour, line="curve", has_band=True))
         in_order = tuple(sorted(points, key=lambda one: one.x))
         series.append(
-            Series(points=in_order, name=name, colour=colour, line="" if len(curve) > 1 else "through")
+            ChartSeries(points=in_order, name=name, colour=colour, line="" if len(curve) > 1 else "through")
         )
     told = " ".join(
         f"{one.name}: {', '.join(f'{y.show(point.y)} at {point.x:g}' for point in one.points)}."

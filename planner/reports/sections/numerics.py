@@ -6,7 +6,7 @@ from pydantic import Field
 
 from planner.plans.numerics_check import Guard
 from planner.reports import formats
-from planner.reports.chart import Axis, Chart, Point, Scale, Series, Ticks
+from planner.reports.chart import Axis, Chart, ChartSeries, Point, Scale, Ticks
 from planner.reports.content import Block, Paragraph, Plots, Section
 from planner.reports.labels import technique
 from planner.reports.models import ConfigJson, JsonModel, TextOrNone
@@ -68,7 +68,7 @@ def _chart(guard: Guard, number: int) -> Chart:
         ),
         y=Axis(title="loss", show=lambda loss: formats.significant(loss, 3), scale=Scale.AROUND),
         series=tuple(
-            Series(
+            ChartSeries(
                 points=tuple(Point(x=step, y=loss) for step, loss in enumerate(losses, start=1)),
                 name=technique(config),
                 colour=colour,

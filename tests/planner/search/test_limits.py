@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from planner.search.acquisition import Candidate, expected_improvement
-from planner.search.limits import Run, weighed
+from planner.search.limits import TargetRun, weighed
 from planner.search.rules.explore import pick
 from planner.search.situation import Untried
 from tests.builders import GIB, make_config, make_estimate
@@ -13,7 +13,7 @@ from trials.trial import Precision
 
 CONFIDENCE = 0.9
 CHEAP, FAST = make_config(precision=Precision.BF16), make_config(precision=Precision.FP16)
-LATE = Run(cost=make_estimate(100.0), limit=-math.inf)
+LATE = TargetRun(cost=make_estimate(100.0), limit=-math.inf)
 
 
 def candidate(config: object, usd: float, limit: float) -> Candidate:
@@ -27,7 +27,7 @@ def candidate(config: object, usd: float, limit: float) -> Candidate:
     )
 
 
-def chosen(candidates: list[Candidate], best: Run) -> object:
+def chosen(candidates: list[Candidate], best: TargetRun) -> object:
     counted, bar = weighed(candidates, best, CONFIDENCE)
     choice = pick(Untried(candidates=counted, best_cost=bar), CONFIDENCE)
     return None if choice is None else choice.config
@@ -42,7 +42,7 @@ def test_a_run_that_breaks_the_limits_saves_nothing() -> None:
 
 
 def test_a_cheaper_run_that_would_be_late_is_no_improvement_on_one_in_time() -> None:
-    in_time = Run(cost=make_estimate(100.0), limit=5.0)
+    in_time = TargetRun(cost=make_estimate(100.0), limit=5.0)
     late, dear = candidate(CHEAP, 50.0, -5.0), candidate(FAST, 95.0, 5.0)
     assert chosen([late, dear], in_time) == FAST
     assert chosen([late], in_time) is None
@@ -57,6 +57,6 @@ def test_where_none_can_be_in_time_the_cheapest_is_looked_for_all_the_same() -> 
 
 
 def test_the_limits_are_kept_at_the_high_end_of_the_interval() -> None:
-    short, enough = (Run(cost=make_estimate(1.0), limit=limit) for limit in (1.64, 1.65))
+    short, enough = (TargetRun(cost=make_estimate(1.0), limit=limit) for limit in (1.64, 1.65))
     assert not short.keeps_limits(CONFIDENCE)
     assert enough.keeps_limits(CONFIDENCE)
