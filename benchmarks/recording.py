@@ -19,6 +19,7 @@ from planner.estimate.setting import technique_of
 from planner.plans.rule_out import rule_out
 from planner.target import Target
 from trials.measurement import Measurement, Outcome
+from trials.older import updated
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, FailureKind, Purpose, TrialConfig
 from trials.whole_file import write_whole
@@ -62,7 +63,7 @@ def save(recording: Recording, path: Path) -> None:
 
 def load(path: Path) -> Recording:
     """Read the file again. Raises ValueError naming file and field when it does not fit."""
-    content = json.loads(path.read_text())
+    content = updated(json.loads(path.read_text()))
     if content.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"{path}: schema {content.get('schema_version')}, this reads {SCHEMA_VERSION}")
     recording: Recording = _decode(Recording, content, str(path))

@@ -185,6 +185,36 @@ class ChannelsLast(trial_technique.Technique):
         return optimizer
 
 
+ROOT = Path(__file__).parent.parent
+NAMED_ELSEWHERE = {
+    "planner/commands/available_devices.py": {"compile"},  # --compile
+    "planner/commands/catalog.py": {"fp32", "tf32", "bf16", "fp16"},  # columns of the chips' figures
+    "planner/reports/models.py": {"activation_checkpointing", "compile"},  # older keys of the JSON
+    "trials/older.py": {"activation_checkpointing", "compile"},
+    "trials/trial.py": {"fp32", "tf32", "bf16", "fp16", "single", "ddp", "fsdp2"},  # names for scripts
+}
+"""Files outside the modes that name one, each for a reason that a new mode does not share."""
+REFERENCES = {"fp32"}  # that numerics are compared with, and traces begin with
+
+
+@pytest.mark.parametrize("package", ["planner", "trials"])
+def test_no_other_product_file_names_a_mode(package: str) -> None:
+    registries = (planner_modes.PRECISIONS, planner_modes.PARALLELISMS, planner_modes.TECHNIQUES)
+    names = {name for registry in registries for name in registry.names} - REFERENCES
+    named = {}
+    for file in (ROOT / package).rglob("*.py"):
+        if "modes" in file.relative_to(ROOT).parts:
+            continue
+        constants = {
+            one.value for one in ast.walk(ast.parse(file.read_text())) if isinstance(one, ast.Constant)
+        }
+        found = {one for one in constants if isinstance(one, str)} & names
+        path = file.relative_to(ROOT).as_posix()
+        if found - NAMED_ELSEWHERE.get(path, set()):
+            named[path] = found
+    assert named == {}
+
+
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     """The modes above, as if their files lay beside the others."""

@@ -4,8 +4,9 @@ import json
 from dataclasses import fields
 
 from planner.codec import from_json, to_json
-from tests.builders import make_measurement
+from tests.builders import make_config, make_measurement
 from trials.measurement import Measurement
+from trials.trial import TrialConfig
 
 ADDED = {"checkpoint", "links", "noise", "extras_s", "foreign_cpu_fraction"}  # since the first schema
 ADDED_KNOBS = {"loader_worker_count", "loader_prefetch_count", "is_pinned"}
@@ -17,3 +18,11 @@ def test_a_measurement_of_the_first_version_is_read():
     old["config"] = {name: value for name, value in old["config"].items() if name not in ADDED_KNOBS}
     assert len(old) == len(fields(Measurement)) - len(ADDED)
     assert from_json(json.dumps(old), Measurement, where="a study") == now
+
+
+def test_a_configuration_of_an_earlier_version_keeps_its_techniques() -> None:
+    older = json.loads(to_json(make_config()))
+    del older["techniques"]
+    older |= {"is_checkpointed": True, "is_compiled": False}
+    found = from_json(json.dumps(older), TrialConfig, where="a study")
+    assert found == make_config(techniques=("activation_checkpointing",))
