@@ -1,4 +1,5 @@
-# Two commands: `make demo` runs the main job on an example, `make test` passes the tests. Both set up .venv first.
+# Two commands: `make demo` plans a run from its trace and sweeps an example, `make test` passes the tests.
+# Both set up .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -8,7 +9,8 @@ export RAY_USAGE_STATS_ENABLED ?= 0
 .PHONY: demo test test-all test-later check schemas wheel clean
 
 demo: .venv/.installed
-	$(BIN)/planner sweep examples/gpt.py --budget 5 --max-minutes 4
+	$(BIN)/planner estimate examples/gpt2_124m.py --budget 500 --out planner-report/gpt2_124m
+	$(BIN)/planner sweep examples/gpt.py --budget 5 --max-minutes 2
 
 test: .venv/.installed
 	$(PYTEST) -m "not slow"
