@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from planner.estimate.values import Estimate
 from planner.reports import formats, svg
@@ -30,7 +31,7 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.tests["block"] = lambda block, name: type(block).__name__ == name
-    environment.filters["unbroken"] = formats.unbroken
+    environment.filters["prose"] = _prose
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     head, *sections = sections_of(report)
     title = next(one.text for one in head.blocks if isinstance(one, Headline))
@@ -45,6 +46,12 @@ def render(report: Report) -> str:
         interval_cell=interval_cell,
         formats=formats,
     )
+
+
+def _prose(text: str) -> Markup:
+    """Text whose factors stay in one line and whose commands, in backticks, look like some."""
+    shown = re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(formats.unbroken(text))))
+    return Markup(shown)  # noqa: S704  # escaped before the tags were put in
 
 
 def figure_bar(figure: Figure) -> Markup:

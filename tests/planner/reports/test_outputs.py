@@ -370,6 +370,7 @@ def test_hostile_text_stays_text_on_the_page() -> None:
         outcomes=(make_measurement(BF16, warnings=(HOSTILE,)), make_failure(reason=HOSTILE)),
     )
     page = Page(to_html.render(report))
+    assert "<code>&lt;b&gt;" in to_html.render(make_report(notes=("`<b>x</b>`",)))
     assert len(page.all("script")) == 1
     assert page.all("img") == []
     assert page.text.count("alert(1)") > 5
