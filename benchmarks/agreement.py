@@ -40,7 +40,7 @@ from trials.cluster.attach import attach
 from trials.measurement import Outcome
 from trials.measuring.settings import MeasureSettings
 from trials.model_file.source import hash_workload
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.runner import RunnerSettings, open_runner
 from trials.step_times import half_width
 from trials.trial import Failure, Parallelism, Precision, TrialConfig, Workload
@@ -100,8 +100,8 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnTaking(Place):
-    """A place whose trial gives the loop a turn after each block of its steps."""
+class TurnTaking(RankContext):
+    """A rank whose trial gives the loop a turn after each block of its steps."""
 
     loop: Connection[Any, Any]
     blocks: list[Block] = field(default_factory=list)
@@ -122,11 +122,11 @@ class TurnTaking(Place):
                 )
             )
             self.since_s.append(time.thread_time())
-        return Place.largest(self, values)
+        return RankContext.largest(self, values)
 
 
 def measure_in_turns(
-    folder: Path, workload: Workload, config: TrialConfig, place: Place, *more: Any
+    folder: Path, workload: Workload, config: TrialConfig, context: RankContext, *more: Any
 ) -> Outcome:
     """Runs in the warm worker: the product's own measuring; what came of the turns goes to a file."""
     from trials.measuring.measure import measure
@@ -135,7 +135,7 @@ def measure_in_turns(
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     with Client(str(folder / "loop")) as loop:
         turns = TurnTaking(
-            device=place.device, threads=place.threads, ray_version=place.ray_version, loop=loop
+            device=context.device, threads=context.threads, ray_version=context.ray_version, loop=loop
         )
         outcome = measure(workload, config, turns, *more)
     blocks = [

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.record import default_device, place_of
+from benchmarks.record import context_of, default_device
 from trials.machine.identity import device_name
 from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
@@ -198,7 +198,7 @@ def trial(variant: Variant, device: str) -> Measurement:
     )
     workload = hash_workload(WORKLOADS / f"{variant.workload}.py")
     config = TrialConfig(**(values | variant.knobs))  # type: ignore[arg-type]
-    outcome = measure(workload, config, place_of(device), settings)
+    outcome = measure(workload, config, context_of(device), settings)
     for name in variant.environment:
         del os.environ[name]
     if not isinstance(outcome, Measurement):

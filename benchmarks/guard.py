@@ -23,7 +23,7 @@ from trials.measurement import Measurement, Outcome
 from trials.measuring.measure import measure
 from trials.measuring.settings import settings_for
 from trials.model_file.source import hash_workload
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import Parallelism, Precision, Purpose, TrialConfig
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -104,7 +104,7 @@ def curve(folder: Path, case: Case, precision: Precision) -> Outcome:
         precision=precision,
         parallelism=Parallelism.SINGLE,
     )
-    return measure(hash_workload(path), config, Place(threads=1), settings_for(Purpose.GUARD))
+    return measure(hash_workload(path), config, RankContext(threads=1), settings_for(Purpose.GUARD))
 
 
 def unscaled(dtype: torch.dtype | None, scale: float) -> list[float]:

@@ -24,7 +24,7 @@ from planner.estimate.memory.boundary import (
     reach,
 )
 from trials.measurement import Measurement
-from trials.measuring.measure import Place, measure
+from trials.measuring.measure import RankContext, measure
 from trials.measuring.settings import MeasureSettings, settings_for
 from trials.model_file.source import hash_workload
 from trials.trial import Parallelism, Precision, Purpose, TrialConfig
@@ -56,7 +56,7 @@ def trial_of(path: Path, purpose: Purpose = Purpose.PROBE) -> Callable[[int], Me
             precision=Precision.FP32,
             parallelism=Parallelism.SINGLE,
         )
-        outcome = measure(workload, config, Place(), short)
+        outcome = measure(workload, config, RankContext(), short)
         assert isinstance(outcome, Measurement), outcome
         return outcome
 

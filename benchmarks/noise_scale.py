@@ -31,7 +31,7 @@ from trials.extras import Extras
 from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
 from trials.model_file.source import hash_workload
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import Parallelism, Precision, TrialConfig
 
 BATCH_SIZES = (16, 64, 256, 1024)
@@ -136,7 +136,7 @@ def measured_scale(rate: float, samples: float) -> NoiseScale:
         outcome = measure(
             hash_workload(file),
             config,
-            Place(threads=1),
+            RankContext(threads=1),
             MeasureSettings(timed_max=10),
             Extras(is_noise_measured=True, noise_checkpoint=str(path)),
         )

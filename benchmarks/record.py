@@ -31,7 +31,7 @@ from planner.target import TargetFlags, resolve_target
 from trials.machine.identity import device_name
 from trials.measurement import Measurement, Outcome
 from trials.measuring.environment import read_environment
-from trials.measuring.measure import MeasureSettings, Place, measure
+from trials.measuring.measure import MeasureSettings, RankContext, measure
 from trials.model_file.source import hash_workload
 from trials.profile import WorkloadProfile
 from trials.trial import Failure, FailureKind, Workload
@@ -67,8 +67,8 @@ def record(name: str, size: str, given: argparse.Namespace, ends_s: float) -> No
     """One workload, until its grid or its time is over."""
     os.environ["WORKLOAD_SIZE"] = size
     workload = hash_workload(FOLDER / "workloads" / f"{name}.py")
-    gpus, place = load_gpus(), place_of(given.device)
-    recording, path = _opened(name, size, workload, given, place, gpus)
+    gpus, context = load_gpus(), context_of(given.device)
+    recording, path = _opened(name, size, workload, given, context, gpus)
     gpu = gpus.get(recording.gpu)
     if gpu is None:
         sys.exit(f"{recording.gpu} is not in catalogs/gpus.csv; add a row with its figures, then record")
@@ -85,7 +85,7 @@ def record(name: str, size: str, given: argparse.Namespace, ends_s: float) -> No
             break
         save(replace(recording, in_flight=config), path)
         faulthandler.dump_traceback_later(ends_s - time.monotonic() + _GRACE_S, exit=True)
-        outcome = measure(workload, config, place, SETTINGS)
+        outcome = measure(workload, config, context, SETTINGS)
         faulthandler.cancel_dump_traceback_later()
         recording = recording.plus(outcome)
         save(recording, path)
@@ -102,18 +102,18 @@ def default_device() -> str:
     return "cuda:0" if torch.cuda.is_available() else "cpu"
 
 
-def place_of(device: str) -> Place:
+def context_of(device: str) -> RankContext:
     """One worker alone on a device; on CPU with all the cores, or as many as OMP_NUM_THREADS says."""
     threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
-    return Place(device=device, threads=threads if device == "cpu" else None)
+    return RankContext(device=device, threads=threads if device == "cpu" else None)
 
 
-def gpu_name(place: Place, gpus: dict[str, Gpu]) -> str:
+def gpu_name(context: RankContext, gpus: dict[str, Gpu]) -> str:
     """The device's catalog name; what the driver calls it where the catalog has no such row."""
-    if place.device == "cpu":
+    if context.device == "cpu":
         return cpu_class(platform.machine(), gpus).name
-    name = device_name(place.device)
-    found = match_device(name, read_environment(place, 1).device_memory_bytes, gpus)
+    name = device_name(context.device)
+    found = match_device(name, read_environment(context, 1).device_memory_bytes, gpus)
     return name if found is None else found.name
 
 
@@ -144,10 +144,15 @@ def shown(outcome: Outcome, profile: WorkloadProfile, gpus: dict[str, Gpu]) -> s
 
 
 def _opened(
-    name: str, size: str, workload: Workload, given: argparse.Namespace, place: Place, gpus: dict[str, Gpu]
+    name: str,
+    size: str,
+    workload: Workload,
+    given: argparse.Namespace,
+    context: RankContext,
+    gpus: dict[str, Gpu],
 ) -> tuple[Recording, Path]:
     """What was recorded before, or a new recording with the profile of the workload."""
-    gpu = gpu_name(place, gpus)
+    gpu = gpu_name(context, gpus)
     path = given.out / f"{gpu}--{name}-{size}.json".replace(" ", "-")
     if path.exists():
         found = load(path)

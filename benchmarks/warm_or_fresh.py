@@ -66,17 +66,17 @@ def run_fresh(
             import torch.distributed as dist
 
             from trials.measuring.measure import measure, merge
-            from trials.place import Place
+            from trials.rank_context import RankContext
 
             rank = ray.train.get_context().get_world_rank()
             group = dist.group.WORLD if config.gpu_count > 1 else None
-            place = Place(
+            context = RankContext(
                 rank=rank,
                 world_size=config.gpu_count,
                 process_group=group,
                 threads=max(1, cores // config.gpu_count),
             )
-            outcome = measure(workload, config, place, settings)
+            outcome = measure(workload, config, context, settings)
             found: list[Outcome] = [outcome]
             if group is not None:
                 found *= config.gpu_count

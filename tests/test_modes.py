@@ -49,7 +49,7 @@ from trials.model_file.contract import Step
 from trials.modes import parallelism as trial_parallelism
 from trials.modes import precision as trial_precision
 from trials.modes import technique as trial_technique
-from trials.place import Place
+from trials.rank_context import RankContext
 
 H100 = "H100-SXM5-80GB"
 
@@ -165,7 +165,7 @@ class TrialZero1(trial_parallelism.Parallelism):
 
     name = "zero1"
 
-    def refusal(self, place: Place) -> str | None:
+    def refusal(self, context: RankContext) -> str | None:
         return None
 
     def wrap(self, plan: trial_parallelism.Plan) -> nn.Module:
@@ -310,9 +310,9 @@ def test_the_launch_files_run_them() -> None:
 def test_a_trial_runs_them(tmp_path: Path) -> None:
     settings = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
     config = on_cpu(precision="fp8", parallelism="zero1", techniques=("bf16_gradients",))
-    outcome = measure(write(tmp_path, PLAIN), config, Place(threads=1), settings)
+    outcome = measure(write(tmp_path, PLAIN), config, RankContext(threads=1), settings)
     assert isinstance(outcome, Measurement), outcome
-    still = measure(write(tmp_path, PLAIN), replace(config, techniques=()), Place(threads=1), settings)
+    still = measure(write(tmp_path, PLAIN), replace(config, techniques=()), RankContext(threads=1), settings)
     assert isinstance(still, Measurement)
     assert outcome.losses[0] == still.losses[0]
     assert outcome.losses[:10] != still.losses[:10]  # the technique's learning rate, in the mode's optimizer

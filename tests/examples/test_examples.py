@@ -15,8 +15,8 @@ from trials.measuring.isolate import isolated
 from trials.measuring.measure import MeasureSettings, measure
 from trials.model_file.source import hash_workload
 from trials.model_file.workload import load
-from trials.place import Place
 from trials.profile import Adapter
+from trials.rank_context import RankContext
 from trials.trial import Parallelism, Precision, TrialConfig
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -59,7 +59,7 @@ def test_example_trains(name: str, techniques: tuple[str, ...]) -> None:
         parallelism=Parallelism.SINGLE,
         techniques=techniques,
     )
-    outcome = measure(hash_workload(EXAMPLES / f"{name}.py"), config, Place(threads=1), SETTINGS)
+    outcome = measure(hash_workload(EXAMPLES / f"{name}.py"), config, RankContext(threads=1), SETTINGS)
     assert isinstance(outcome, Measurement), outcome
     assert outcome.losses[-1] < outcome.losses[0]
 

@@ -15,7 +15,7 @@ import torch
 
 from catalogs.gpus import cpu_class, load_gpus, match_device
 from trials.measurement import Measurement, Outcome
-from trials.measuring.measure import MeasureSettings, Place, measure
+from trials.measuring.measure import MeasureSettings, RankContext, measure
 from trials.model_file.source import hash_workload
 from trials.trial import Parallelism, Precision, TrialConfig, Workload
 
@@ -44,7 +44,7 @@ def workload(name: str) -> Workload:
 
 def run(one: Workload, device: str, settings: MeasureSettings = QUICK, **knobs: object) -> Outcome:
     """A trial in this process, as a warm worker runs it."""
-    return measure(one, config(device, **knobs), Place(device=device, threads=1), settings)
+    return measure(one, config(device, **knobs), RankContext(device=device, threads=1), settings)
 
 
 def measured(one: Workload, device: str, settings: MeasureSettings = QUICK, **knobs: object) -> Measurement:

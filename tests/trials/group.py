@@ -12,16 +12,16 @@ import torch
 import torch.distributed as dist
 from torch import multiprocessing
 
-from trials.place import Place
+from trials.rank_context import RankContext
 
 WORLD_SIZE = 2
 TIMEOUT_S = 60.0
 
 
 def on_two_ranks(
-    folder: Path, task: Callable[[Place, Any], Any], jobs: Sequence[Any], timeout_s: float = TIMEOUT_S
+    folder: Path, task: Callable[[RankContext, Any], Any], jobs: Sequence[Any], timeout_s: float = TIMEOUT_S
 ) -> list[list[Any]]:
-    """``task(place, job)`` for each job, every rank's answer; a fresh process group for each job.
+    """``task(context, job)`` for each job, every rank's answer; a fresh process group for each job.
 
     ``timeout_s`` is how long a rank waits for another inside a job.
     """
@@ -36,7 +36,12 @@ def on_two_ranks(
 
 
 def _work(
-    rank: int, port: int, folder: str, task: Callable[[Place, Any], Any], jobs: list[Any], timeout_s: float
+    rank: int,
+    port: int,
+    folder: str,
+    task: Callable[[RankContext, Any], Any],
+    jobs: list[Any],
+    timeout_s: float,
 ) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -49,7 +54,9 @@ def _work(
     answers = []
     for job in jobs:
         group = dist.new_group(timeout=timedelta(seconds=timeout_s))
-        answers.append(task(Place(rank=rank, world_size=WORLD_SIZE, process_group=group, threads=1), job))
+        answers.append(
+            task(RankContext(rank=rank, world_size=WORLD_SIZE, process_group=group, threads=1), job)
+        )
         dist.barrier()
         dist.destroy_process_group(group)
     torch.save(answers, Path(folder) / f"{rank}.pt")

@@ -12,7 +12,7 @@ from trials.measurement import Measurement, Phases
 from trials.measuring.apart import intercept_s
 from trials.measuring.measure import MeasureSettings, measure
 from trials.measuring.phases import disagreement_fraction
-from trials.place import Place
+from trials.rank_context import RankContext
 
 QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
 PHASES = Phases(
@@ -22,7 +22,7 @@ PHASES = Phases(
 
 
 def phases_of(text: str, folder: Path, settings: MeasureSettings = QUICK, **changes: object) -> Phases:
-    found = measure(write(folder, text), on_cpu(**changes), Place(threads=1), settings)
+    found = measure(write(folder, text), on_cpu(**changes), RankContext(threads=1), settings)
     assert isinstance(found, Measurement), found
     assert found.phases is not None
     return found.phases

@@ -19,7 +19,7 @@ from trials.measurement import Measurement, Outcome
 from trials.measuring.checkpoint_cost import measure_checkpoint_cost
 from trials.measuring.measure import MeasureSettings, measure, merge
 from trials.measuring.state_file import copied, read_state, write_state
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import Parallelism, TrialConfig, Workload
 from trials.workers.extras_due import extras_due
 
@@ -80,16 +80,16 @@ SETTINGS = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.
 PARAMETER_BYTES = 4 * 457  # of PLAIN, in fp32
 
 
-def run_trial(place: Place, job: tuple[Workload, TrialConfig, str]) -> Outcome:
+def run_trial(context: RankContext, job: tuple[Workload, TrialConfig, str]) -> Outcome:
     workload, config, directory = job
     extras = Extras(is_checkpoint_timed=True, checkpoint_directory=directory)
-    return measure(workload, config, place, SETTINGS, extras)
+    return measure(workload, config, context, SETTINGS, extras)
 
 
 def test_one_worker_saves_what_all_have_and_each_saves_its_shards(tmp_path: Path) -> None:
     """For real, on two processes: nothing stays in the directory, and the trial goes well."""
     workload, saved = write(tmp_path, PLAIN), tmp_path / "saved"
-    alone = run_trial(Place(threads=1), (workload, on_cpu(), str(saved)))
+    alone = run_trial(RankContext(threads=1), (workload, on_cpu(), str(saved)))
     ways = [on_cpu(gpu_count=2, parallelism=one) for one in (Parallelism.DDP, Parallelism.FSDP2)]
     pairs = on_two_ranks(tmp_path, run_trial, [(workload, one, str(saved)) for one in ways])
     sizes = []
@@ -107,7 +107,7 @@ def test_one_worker_saves_what_all_have_and_each_saves_its_shards(tmp_path: Path
 
 
 def test_a_place_without_room_costs_no_trial(tmp_path: Path) -> None:
-    outcome = run_trial(Place(threads=1), (write(tmp_path, PLAIN), on_cpu(), "/dev/null/nowhere"))
+    outcome = run_trial(RankContext(threads=1), (write(tmp_path, PLAIN), on_cpu(), "/dev/null/nowhere"))
     assert isinstance(outcome, Measurement)
     assert outcome.checkpoint is None
     assert outcome.warnings[-1].startswith(
@@ -141,7 +141,7 @@ def test_a_whole_model_is_not_saved_again_where_one_was(tmp_path: Path) -> None:
     extras = Extras(
         is_checkpoint_timed=True, is_whole_checkpoint_known=True, checkpoint_directory=str(tmp_path)
     )
-    outcome = measure(write(tmp_path, PLAIN), on_cpu(), Place(threads=1), SETTINGS, extras)
+    outcome = measure(write(tmp_path, PLAIN), on_cpu(), RankContext(threads=1), SETTINGS, extras)
     assert isinstance(outcome, Measurement)
     assert outcome.checkpoint is None
     assert not any("checkpoint" in one for one in outcome.warnings)

@@ -8,13 +8,13 @@ from tests.builders import make_config, make_measurement
 from tests.trials.group import on_two_ranks
 from trials.extras import Collective, Extras, LinkProbe
 from trials.measuring.collectives import SIZES_BYTES, probe_links
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import Parallelism
 from trials.workers.extras_due import extras_due
 
 
-def run_probe(place: Place, limit_s: float) -> LinkProbe:
-    return probe_links(place, node_count=1, limit_s=limit_s)
+def run_probe(context: RankContext, limit_s: float) -> LinkProbe:
+    return probe_links(context, node_count=1, limit_s=limit_s)
 
 
 def test_every_rank_has_the_same_times_of_every_collective_and_size(tmp_path: Path) -> None:

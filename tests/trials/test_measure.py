@@ -21,14 +21,14 @@ from tests.trials.files import PLAIN, on_cpu, write
 from trials.measurement import Measurement, Outcome
 from trials.measuring.measure import MeasureSettings, measure, merge
 from trials.measuring.settings import settings_for
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import Failure, FailureKind, Parallelism, Precision, Purpose, TrialConfig
 
 QUICK = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
 
 
 def run(folder: Path, text: str = PLAIN, settings: MeasureSettings = QUICK, **changes: object) -> Outcome:
-    return measure(write(folder, text), on_cpu(**changes), Place(threads=1), settings)
+    return measure(write(folder, text), on_cpu(**changes), RankContext(threads=1), settings)
 
 
 def measured(outcome: Outcome) -> Measurement:
@@ -300,7 +300,7 @@ def test_failure_is_a_value(
 def test_changed_file_is_a_failure(tmp_path: Path) -> None:
     workload = write(tmp_path, PLAIN)
     write(tmp_path, PLAIN + "\n")
-    failure = failed(measure(workload, on_cpu(), Place(), QUICK))
+    failure = failed(measure(workload, on_cpu(), RankContext(), QUICK))
     assert (failure.kind, "has changed" in failure.reason) == (FailureKind.USER_CODE, True)
 
 

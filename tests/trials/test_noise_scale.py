@@ -14,7 +14,7 @@ from tests.trials.files import on_cpu, write
 from trials.extras import Extras
 from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import Precision
 from trials.workers.extras_due import extras_due
 
@@ -42,7 +42,7 @@ SETTINGS = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.
 def run(folder: Path, start: float, checkpoint: Path | None = None) -> Measurement:
     extras = Extras(is_noise_measured=True, noise_checkpoint=None if checkpoint is None else str(checkpoint))
     workload = write(folder, KNOWN.replace("START", str(start)))
-    outcome = measure(workload, on_cpu(), Place(threads=1), SETTINGS, extras)
+    outcome = measure(workload, on_cpu(), RankContext(threads=1), SETTINGS, extras)
     assert isinstance(outcome, Measurement), outcome
     return outcome
 

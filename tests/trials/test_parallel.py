@@ -21,7 +21,7 @@ from trials.measuring.measure import MeasureSettings, measure, merge
 from trials.measuring.step import Training
 from trials.model_file.workload import load
 from trials.modes import TECHNIQUES
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import Failure, FailureKind, Parallelism, Precision, TrialConfig, Workload
 
 SETTINGS = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf)
@@ -47,8 +47,8 @@ class Job:
     config: TrialConfig
 
 
-def run_job(place: Place, job: Job) -> Outcome:
-    return measure(job.workload, job.config, place, SETTINGS)
+def run_job(context: RankContext, job: Job) -> Outcome:
+    return measure(job.workload, job.config, context, SETTINGS)
 
 
 def on_two(**changes: Any) -> TrialConfig:
@@ -68,7 +68,7 @@ def losses(outcome: Outcome) -> tuple[float, ...]:
 def test_every_way_to_train_gives_the_losses_of_one_process(tmp_path: Path) -> None:
     """And each follows others in the same two warm processes, with a process group of its own."""
     workload = write(tmp_path, CLIPPED)
-    plain = losses(measure(workload, on_cpu(micro_batch_size=16), Place(threads=1), SETTINGS))
+    plain = losses(measure(workload, on_cpu(micro_batch_size=16), RankContext(threads=1), SETTINGS))
     ways: list[dict[str, Any]] = [
         {},
         {"parallelism": Parallelism.FSDP2},
@@ -98,7 +98,9 @@ def test_precisions_under_both_parallelisms(tmp_path: Path) -> None:
     workload = write(tmp_path, CLIPPED.replace("mse_loss(model(x), y)", "mse_loss(model(x), y) / 100"))
     precisions = (Precision.BF16, Precision.FP16)
     plain = [
-        losses(measure(workload, on_cpu(micro_batch_size=16, precision=one), Place(threads=1), SETTINGS))
+        losses(
+            measure(workload, on_cpu(micro_batch_size=16, precision=one), RankContext(threads=1), SETTINGS)
+        )
         for one in precisions
     ]
     ways = [(one, way) for one in range(2) for way in (Parallelism.DDP, Parallelism.FSDP2)]
@@ -109,7 +111,7 @@ def test_precisions_under_both_parallelisms(tmp_path: Path) -> None:
         assert losses(outcome) == pytest.approx(plain[one], rel=0.02)
 
 
-def run_and_report(place: Place, job: Job) -> list[Outcome]:
+def run_and_report(context: RankContext, job: Job) -> list[Outcome]:
     """What a trial reports on its way; the file's last rank fails once its steps are reported."""
     reported: list[Outcome] = []
 
@@ -117,7 +119,7 @@ def run_and_report(place: Place, job: Job) -> list[Outcome]:
         reported.append(measurement)
         sys.is_reported = True  # type: ignore[attr-defined]
 
-    outcome = measure(job.workload, job.config, replace(place, report=report), SETTINGS)
+    outcome = measure(job.workload, job.config, replace(context, report=report), SETTINGS)
     return [*reported, outcome]
 
 
@@ -147,9 +149,9 @@ class Gathered(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def carried(place: Place, job: Job) -> dict[str, set[str]]:
-    training = Training(load(job.workload), job.config, place, 0, 0)
-    clock = Clock(place.torch_device)
+def carried(context: RankContext, job: Job) -> dict[str, set[str]]:
+    training = Training(load(job.workload), job.config, context, 0, 0)
+    clock = Clock(context.torch_device)
     with Gathered() as seen:
         training.run_step(2, clock, clock.mark())
     training.close()
@@ -172,7 +174,7 @@ def test_fsdp2_gathers_in_the_precision_of_the_passes_and_reduces_in_fp32(tmp_pa
 
 def test_ddp_takes_a_model_with_unused_parameters(tmp_path: Path) -> None:
     workload = write(tmp_path, UNUSED)
-    plain = losses(measure(workload, on_cpu(micro_batch_size=16), Place(threads=1), SETTINGS))
+    plain = losses(measure(workload, on_cpu(micro_batch_size=16), RankContext(threads=1), SETTINGS))
     (outcome,) = run_jobs(tmp_path, [Job(workload=workload, config=on_two())])
     assert losses(outcome) == pytest.approx(plain, rel=1e-4)
 
@@ -229,9 +231,9 @@ def test_error_inside_a_step_of_one_rank_wins_over_the_other_rank_that_waits(
 )
 def test_compiled_training_gives_the_same_losses(tmp_path: Path) -> None:
     workload = write(tmp_path, CLIPPED)
-    plain = losses(measure(workload, on_cpu(micro_batch_size=16), Place(threads=1), SETTINGS))
+    plain = losses(measure(workload, on_cpu(micro_batch_size=16), RankContext(threads=1), SETTINGS))
     alone = measure(
-        workload, on_cpu(micro_batch_size=16, techniques=("compile",)), Place(threads=1), SETTINGS
+        workload, on_cpu(micro_batch_size=16, techniques=("compile",)), RankContext(threads=1), SETTINGS
     )
     ways: list[dict[str, Any]] = [
         {},

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from trials.measuring.clock import Clock
 from trials.measuring.step import Training
 from trials.modes import techniques_of
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import TrialConfig
 
 SMALL_SIZE = 2  # BatchNorm on 1x1 maps refuses 1
@@ -34,7 +34,7 @@ class Apart:
 
 
 def time_apart(
-    training: Training, config: TrialConfig, place: Place, clock: Clock, trained_s: Sequence[float]
+    training: Training, config: TrialConfig, context: RankContext, clock: Clock, trained_s: Sequence[float]
 ) -> Apart:
     """Time the extra passes; every rank calls it, after the last step that counts.
 
@@ -44,18 +44,18 @@ def time_apart(
     Args:
         training: its weights and gradients are spoilt.
         config: of the trial.
-        place: of this rank.
+        context: of this rank.
         clock: of its device.
         trained_s: seconds of passes as trained, on this rank.
     """
-    (slowest_s,) = place.largest([statistics.median(trained_s)])
+    (slowest_s,) = context.largest([statistics.median(trained_s)])
     count = 1 + (_PASS_COUNT if slowest_s < _SLOW_PASS_S else 2)
 
     def timed(size: int | None) -> Sequence[float] | None:
-        return _attempt(lambda: training.time_passes(size, count, clock), place)
+        return _attempt(lambda: training.time_passes(size, count, clock), context)
 
     silent_s: Sequence[float] | None = trained_s
-    if place.world_size > 1:
+    if context.world_size > 1:
         silent_s = None
         if training.can_be_silent():
             training.time_passes(None, 1, clock)  # FSDP2 gathers its shards once more, DDP sends its buffers
@@ -77,9 +77,9 @@ def intercept_s(small: int, small_s: float, large: int, large_s: float) -> float
     return min(max(at_zero_s, 0.0), large_s)
 
 
-def _attempt(time_passes: Callable[[], list[float]], place: Place) -> list[float] | None:
+def _attempt(time_passes: Callable[[], list[float]], context: RankContext) -> list[float] | None:
     """All but the first pass; None where a rank cannot: the trial has its measurement."""
     try:
-        return place.together(time_passes)[1:]
+        return context.together(time_passes)[1:]
     except (Exception, SystemExit):  # noqa: BLE001  (a model may refuse the small batch, memory may not do)
         return None

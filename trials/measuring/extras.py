@@ -15,7 +15,7 @@ from trials.measuring.collectives import probe_links
 from trials.measuring.noise_scale import measure_noise
 from trials.measuring.step import Training
 from trials.modes import PARALLELISMS, PRECISIONS
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import TrialConfig
 
 
@@ -30,18 +30,20 @@ class ExtrasFound:
     spent_s: float = 0.0
 
 
-def measure_extras(wanted: Extras, training: Training, config: TrialConfig, place: Place) -> ExtrasFound:
+def measure_extras(
+    wanted: Extras, training: Training, config: TrialConfig, context: RankContext
+) -> ExtrasFound:
     """Measure what is wanted, with the model as the steps left it."""
     if wanted.is_nothing:
         return ExtrasFound()
     begun_s = time.perf_counter()
     warnings: list[str] = []
-    links = _links(wanted, config, place, warnings)
-    checkpoint = _checkpoint(wanted, training, config, place)
+    links = _links(wanted, config, context, warnings)
+    checkpoint = _checkpoint(wanted, training, config, context)
     if isinstance(checkpoint, CheckpointUnmeasured):
         warnings.append(f"checkpoint not timed: {checkpoint.reason}")
     is_unmeasured = float(isinstance(checkpoint, CheckpointUnmeasured))
-    is_whole = place.largest([is_unmeasured])[0] == 0  # the shards of all ranks, or none
+    is_whole = context.largest([is_unmeasured])[0] == 0  # the shards of all ranks, or none
     noise = _noise(wanted, training, config, warnings)
     return ExtrasFound(
         checkpoint=checkpoint if isinstance(checkpoint, CheckpointCost) and is_whole else None,
@@ -52,11 +54,13 @@ def measure_extras(wanted: Extras, training: Training, config: TrialConfig, plac
     )
 
 
-def _links(wanted: Extras, config: TrialConfig, place: Place, warnings: list[str]) -> LinkProbe | None:
-    if not wanted.are_links_probed or place.world_size == 1:
+def _links(
+    wanted: Extras, config: TrialConfig, context: RankContext, warnings: list[str]
+) -> LinkProbe | None:
+    if not wanted.are_links_probed or context.world_size == 1:
         return None
     try:
-        return probe_links(place, config.node_count)
+        return probe_links(context, config.node_count)
     except (torch.OutOfMemoryError, PeerFailed):  # on all ranks together
         warnings.append("links not probed: too little memory is free")
         return None
@@ -76,12 +80,12 @@ def _noise(
 
 
 def _checkpoint(
-    wanted: Extras, training: Training, config: TrialConfig, place: Place
+    wanted: Extras, training: Training, config: TrialConfig, context: RankContext
 ) -> CheckpointCost | CheckpointUnmeasured | None:
     """None on a rank that saves nothing: the first one does where all have the whole model."""
     is_sharded = PARALLELISMS[config.parallelism].is_sharded
     if not wanted.is_checkpoint_timed or (
-        not is_sharded and (place.rank or wanted.is_whole_checkpoint_known)
+        not is_sharded and (context.rank or wanted.is_whole_checkpoint_known)
     ):
         return None
     directory = wanted.checkpoint_directory

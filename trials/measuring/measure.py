@@ -30,11 +30,11 @@ from trials.measuring.timing import StepTimer
 from trials.measuring.wrap import refusal
 from trials.model_file.workload import load
 from trials.modes import PRECISIONS
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.step_times import half_width_fraction
 from trials.trial import Failure, FailureKind, TrialConfig, Workload
 
-__all__ = ["MeasureSettings", "Place", "measure", "merge"]
+__all__ = ["MeasureSettings", "RankContext", "measure", "merge"]
 
 INTERPOLATED_FROM = 5  # accumulation from which a trial times two smaller counts instead
 _SMALL_ACCUMULATIONS = (1, 3)
@@ -56,15 +56,15 @@ _TELLING = (
 def measure(
     workload: Workload,
     config: TrialConfig,
-    place: Place,
+    context: RankContext,
     settings: MeasureSettings | None = None,
     extras: Extras | None = None,
 ) -> Measurement | Failure:
     """Run a trial. Every rank calls it; each returns its own view, see ``merge``. Nothing of it remains."""
     begun_s = time.perf_counter()
-    with isolated(workload, place.threads) as left:
-        outcome = _attempt(workload, config, place, settings or MeasureSettings(), extras or Extras())
-    release(place.torch_device)
+    with isolated(workload, context.threads) as left:
+        outcome = _attempt(workload, config, context, settings or MeasureSettings(), extras or Extras())
+    release(context.torch_device)
     if isinstance(outcome, Measurement):
         outcome = replace(outcome, warnings=(*outcome.warnings, *left))
     return replace(outcome, trial_s=time.perf_counter() - begun_s)
@@ -107,39 +107,39 @@ def merge(outcomes: Sequence[Measurement | Failure]) -> Measurement | Failure:
 
 
 def _attempt(
-    workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings, extras: Extras
+    workload: Workload, config: TrialConfig, context: RankContext, settings: MeasureSettings, extras: Extras
 ) -> Measurement | Failure:
     """The trial, with what goes wrong as a Failure. Its tensors are gone when it returns."""
     try:
-        return _measure(workload, config, place, settings, extras)
+        return _measure(workload, config, context, settings, extras)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (the user's code may raise anything)
         return explain(error, config, workload.path, trial_s=0.0)
 
 
 def _measure(
-    workload: Workload, config: TrialConfig, place: Place, settings: MeasureSettings, extras: Extras
+    workload: Workload, config: TrialConfig, context: RankContext, settings: MeasureSettings, extras: Extras
 ) -> Measurement:
     begun_s = time.perf_counter()
-    why = refusal(config, place)
+    why = refusal(config, context)
     if why is not None:
         raise Unsupported(why)
-    if place.torch_device.type == "cuda":
-        torch.cuda.set_device(place.torch_device)
+    if context.torch_device.type == "cuda":
+        torch.cuda.set_device(context.torch_device)
     torch.manual_seed(settings.seed)
-    loaded = place.together(lambda: load(workload))
+    loaded = context.together(lambda: load(workload))
     worker_count = config.loader_worker_count
     if worker_count is None:
         worker_count = settings.loader_worker_count
-    training = Training(loaded, config, place, settings.seed, worker_count)
+    training = Training(loaded, config, context, settings.seed, worker_count)
     PRECISIONS[
         config.precision
     ].set_arithmetic()  # now: many a model file allows TF32, and the trial says fp32
     try:
-        run = StepTimer(training, place, settings)
-        found = _time_steps(run, training, place, settings, begun_s)
+        run = StepTimer(training, context, settings)
+        found = _time_steps(run, training, context, settings, begun_s)
         if settings.is_split or not extras.is_nothing:
-            _report(place, found, settings, begun_s)
-        besides = measure_extras(extras, training, config, place)  # nothing that counts may feel it
+            _report(context, found, settings, begun_s)
+        besides = measure_extras(extras, training, config, context)  # nothing that counts may feel it
         found = replace(
             found,
             checkpoint=besides.checkpoint,
@@ -149,7 +149,7 @@ def _measure(
             extras_s=found.extras_s + besides.spent_s,
         )
         if settings.is_split and not extras.is_nothing:
-            _report(place, found, settings, begun_s)
+            _report(context, found, settings, begun_s)
         parts = run.phases()  # last, since its passes spoil the training
     finally:
         training.close()
@@ -158,18 +158,18 @@ def _measure(
 
 
 def _time_steps(
-    run: StepTimer, training: Training, place: Place, settings: MeasureSettings, begun_s: float
+    run: StepTimer, training: Training, context: RankContext, settings: MeasureSettings, begun_s: float
 ) -> Measurement:
     """Times and memory of the trial's steps: all that a plan needs, and nothing besides."""
     config = training.config
-    forget_peak(place.torch_device)
+    forget_peak(context.torch_device)
     startup_s = time.perf_counter() - begun_s
     accumulations = _accumulations(config, settings)
     first_step_s = run.time_steps(1, accumulations[0])[0]
-    card = gpu_reader(place.torch_device)
+    card = gpu_reader(context.torch_device)
     with Sampler(card, settings.telemetry_period_s) as sampler, HostLoad() as host:
         series = run.time_series(accumulations)
-    (own_s,) = place.mean([host.own_s])
+    (own_s,) = context.mean([host.own_s])
     losses = run.losses[: settings.loss_count]
     look_begun_s = time.perf_counter()
     do_vary = training.use_longest_batch()
@@ -177,7 +177,7 @@ def _time_steps(
     count = max(settings.confirming_steps, int(do_vary))
     if count:  # where lengths vary, a trial's memory is that of its longest batch
         run.time_steps(count, min(2, config.accumulation))  # gradients are kept
-    peak = peak_bytes(place.torch_device, training, lambda: run.time_steps(1, accumulations[-1]))
+    peak = peak_bytes(context.torch_device, training, lambda: run.time_steps(1, accumulations[-1]))
     half_widths = [half_width_fraction(one.step_times_s) for one in series]
     return Measurement(
         config=config,
@@ -192,20 +192,20 @@ def _time_steps(
         peak_reserved_bytes=None if peak.reserved_bytes is None else (peak.reserved_bytes,),
         peak_parts=peak.parts,
         usable_memory_bytes=peak.usable_bytes,
-        losses=tuple(place.mean(losses)),
+        losses=tuple(context.mean(losses)),
         phases=None,
         telemetry=sampler.telemetry,
-        foreign_cpu_fraction=host.foreign_fraction(own_s * place.world_size / config.node_count),
-        environment=read_environment(place, config.node_count),
+        foreign_cpu_fraction=host.foreign_fraction(own_s * context.world_size / config.node_count),
+        environment=read_environment(context, config.node_count),
         extras_s=look_s,
     )
 
 
-def _report(place: Place, found: Measurement, settings: MeasureSettings, begun_s: float) -> None:
+def _report(context: RankContext, found: Measurement, settings: MeasureSettings, begun_s: float) -> None:
     """What stands, before anything that might end the trial is measured."""
-    if place.report is not None:
+    if context.report is not None:
         now = replace(_judged(found, settings, 0.0), trial_s=time.perf_counter() - begun_s)
-        place.report(now)
+        context.report(now)
 
 
 def _judged(measurement: Measurement, settings: MeasureSettings, disagreement_fraction: float) -> Measurement:

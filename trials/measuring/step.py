@@ -21,7 +21,7 @@ from trials.measuring.wrap import wrap
 from trials.model_file.contract import LoadedWorkload, Step
 from trials.model_file.loader import Batches, move_to, one_batch
 from trials.modes import PARALLELISMS, PRECISIONS, techniques_of
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import TrialConfig
 
 _PROBE_SIZE = 2
@@ -47,19 +47,24 @@ class Training:
     """The model, optimizer and data of one rank, ready to run optimizer steps. ``close`` frees its data."""
 
     def __init__(
-        self, loaded: LoadedWorkload, config: TrialConfig, place: Place, seed: int, worker_count: int | None
+        self,
+        loaded: LoadedWorkload,
+        config: TrialConfig,
+        context: RankContext,
+        seed: int,
+        worker_count: int | None,
     ) -> None:
         self.config = config
-        self._device = place.torch_device
+        self._device = context.torch_device
         self._source = loaded.source
         self._sha256 = loaded.workload.sha256
-        self._place = place
+        self._context = context
         self._precision = PRECISIONS[config.precision]
         self._parallelism = PARALLELISMS[config.parallelism]
         self._clip_norm = loaded.clip_norm
         self._scaler = self._precision.grad_scaler(self._device)
-        share, share_count = self._parallelism.share(place)
-        self.batches = place.together(
+        share, share_count = self._parallelism.share(context)
+        self.batches = context.together(
             lambda: Batches(
                 loaded.source,
                 config.micro_batch_size,
@@ -74,21 +79,21 @@ class Training:
         self._stream: Iterator[object] = self.batches
         self._tell: Callable[[Moment], None] | None = None
         torch.manual_seed(seed)  # every rank builds the same weights
-        step = place.together(loaded.build)
+        step = context.together(loaded.build)
 
         def probe(one: Step) -> Tensor:
             batch = one_batch(loaded.source, min(_PROBE_SIZE, config.micro_batch_size))
             return self._loss(one, move_to(batch, self._device))
 
         self.step = step
-        self.module: nn.Module = wrap(step, config, place, probe)
-        self.optimizer = place.together(
+        self.module: nn.Module = wrap(step, config, context, probe)
+        self.optimizer = context.together(
             lambda: self._parallelism.build_optimizer(loaded.build_optimizer, step, self.module)
         )
         for technique in techniques_of(config):
             self.optimizer = technique.on_optimizer(self.optimizer)
         self._parameters = [one for one in self.module.parameters() if one.requires_grad]
-        torch.manual_seed(seed + 1 + place.rank)  # dropout and synthetic batches differ between ranks
+        torch.manual_seed(seed + 1 + context.rank)  # dropout and synthetic batches differ between ranks
 
     def run_step(self, accumulation: int, clock: Clock, start: Mark) -> tuple[Tensor, StepMarks]:
         """One optimizer step of ``accumulation`` micro batches: its loss (on the device) and moments."""
@@ -132,12 +137,12 @@ class Training:
 
         Every rank calls it; whether they vary is the same for all.
         """
-        make = self._place.together(
+        make = self._context.together(
             lambda: longest_batch(self._source, self.config.micro_batch_size, self._sha256)
         )
         if make is not None:
             self._stream = (make() for _ in itertools.count())
-        return self._place.largest([float(make is not None)])[0] > 0
+        return self._context.largest([float(make is not None)])[0] > 0
 
     def _loss(self, module: nn.Module, batch: object) -> Tensor:
         with self._precision.autocast(self._device):
@@ -178,7 +183,7 @@ class Training:
         """Whether passes without communication can be timed; every rank calls it."""
         if any(one.is_fixed_shape for one in techniques_of(self.config)):
             return False
-        return self._parallelism.can_be_silent(self.module, self._place)
+        return self._parallelism.can_be_silent(self.module, self._context)
 
     def close(self) -> None:
         """End the loader's processes."""

@@ -21,7 +21,7 @@ from trials.measuring.phases import disagreement_fraction, passes_s, phases_of
 from trials.measuring.quality import has_warmed_up
 from trials.measuring.settings import MeasureSettings
 from trials.measuring.step import StepMarks, Training
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.step_times import half_width_fraction
 
 _BLOCK_STEPS = 5  # steps between two looks at the precision reached
@@ -30,11 +30,11 @@ _BLOCK_STEPS = 5  # steps between two looks at the precision reached
 class StepTimer:
     """Steps taken so far, and what came of them."""
 
-    def __init__(self, training: Training, place: Place, settings: MeasureSettings) -> None:
+    def __init__(self, training: Training, context: RankContext, settings: MeasureSettings) -> None:
         self._training = training
-        self._place = place
+        self._context = context
         self._settings = settings
-        self._clock = Clock(place.torch_device)
+        self._clock = Clock(context.torch_device)
         self.warmup_step_count = 0
         self.losses: list[float] = []
         self.disagreement_fraction = 0.0  # of the phases with the whole
@@ -64,7 +64,7 @@ class StepTimer:
         apart = Apart()
         if self._settings.is_split:
             trained_s = passes_s(next(iter(self._marks.values())), clock)
-            apart = time_apart(training, training.config, self._place, clock, trained_s)
+            apart = time_apart(training, training.config, self._context, clock, trained_s)
         found = {}
         for accumulation, steps in self._marks.items():
             times = [clock.seconds(one.start, one.end) for one in steps]
@@ -111,7 +111,7 @@ class StepTimer:
         self.losses += values
         is_diverged = float(not all(map(math.isfinite, values)))
         own = [clock.seconds(one.start, one.end) for one in taken]
-        *times, has_diverged = self._place.largest([*own, is_diverged])
+        *times, has_diverged = self._context.largest([*own, is_diverged])
         if has_diverged:
             raise Diverged(self._divergence())
         if marks is not None:

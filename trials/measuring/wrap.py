@@ -10,24 +10,24 @@ from torch import nn
 from trials.model_file.contract import Step
 from trials.modes import PARALLELISMS, PRECISIONS, techniques_of
 from trials.modes.parallelism import Plan
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import TrialConfig
 
 
-def refusal(config: TrialConfig, place: Place) -> str | None:
-    """Why this place cannot run ``config`` at all; None where it can."""
-    if config.gpu_count != place.world_size:
-        return f"the trial wants {config.gpu_count} workers, this group has {place.world_size}"
-    device = place.torch_device
+def refusal(config: TrialConfig, context: RankContext) -> str | None:
+    """Why this rank cannot run ``config`` at all; None where it can."""
+    if config.gpu_count != context.world_size:
+        return f"the trial wants {config.gpu_count} workers, this group has {context.world_size}"
+    device = context.torch_device
     reasons = (
-        PARALLELISMS[config.parallelism].refusal(place),
+        PARALLELISMS[config.parallelism].refusal(context),
         *(one.refusal(device) for one in techniques_of(config)),
         PRECISIONS[config.precision].refusal(device),
     )
     return next((one for one in reasons if one is not None), None)
 
 
-def wrap(step: Step, config: TrialConfig, place: Place, probe: Callable[[Step], Any]) -> nn.Module:
+def wrap(step: Step, config: TrialConfig, context: RankContext, probe: Callable[[Step], Any]) -> nn.Module:
     """The step as it trains: on its device, prepared, compiled, parallel.
 
     ``probe`` gives the loss of a small batch.
@@ -36,5 +36,5 @@ def wrap(step: Step, config: TrialConfig, place: Place, probe: Callable[[Step], 
     precision.prepare(step)
     for technique in techniques:
         technique.prepare(step)
-    plan = Plan(step=step, place=place, precision=precision, techniques=techniques, probe=probe)
+    plan = Plan(step=step, context=context, precision=precision, techniques=techniques, probe=probe)
     return PARALLELISMS[config.parallelism].wrap(plan)

@@ -19,7 +19,7 @@ class Ddp(Parallelism):
         step = on_device(plan)
         module = DistributedDataParallel(
             step,
-            process_group=plan.place.process_group,
+            process_group=plan.context.process_group,
             find_unused_parameters=has_unused_parameters(plan),
         )
         for technique in plan.techniques:
@@ -44,11 +44,11 @@ def has_unused_parameters(plan: Plan) -> bool:
     DDP would wait for it for ever, or must be told to look (find_unused_parameters), which costs time: so it
     is found out by one small step.
     """
-    step, place = plan.step, plan.place
-    place.together(lambda: plan.probe(step).backward())
+    step, context = plan.step, plan.context
+    context.together(lambda: plan.probe(step).backward())
     has_unused = any(one.grad is None for one in trainable(step))
     step.zero_grad(set_to_none=True)
-    return place.largest([float(has_unused)])[0] > 0
+    return context.largest([float(has_unused)])[0] > 0
 
 
 MODES = (Ddp(),)

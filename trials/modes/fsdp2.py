@@ -18,7 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from trials.errors import Unsupported
 from trials.model_file.blocks import NO_BLOCKS, find_blocks
 from trials.modes.parallelism import Parallelism, Plan
-from trials.place import Place
+from trials.rank_context import RankContext
 
 _MESH_NUMBERS = itertools.count()
 
@@ -32,15 +32,15 @@ class Fsdp2(Parallelism):
 
     def wrap(self, plan: Plan) -> nn.Module:
         """Moves to the device shard by shard."""
-        step, place = plan.step, plan.place
+        step, context = plan.step, plan.context
         blocks = find_blocks(step.model)
         if not blocks:
             raise Unsupported(f"FSDP2: {NO_BLOCKS}")
-        assert place.process_group is not None
+        assert context.process_group is not None
         # DTensor caches its plans by mesh, and meshes are equal by ranks and names: without a name of its
         # own, this mesh would be served plans that use the process group of an earlier trial.
         mesh = DeviceMesh.from_group(
-            place.process_group, place.torch_device.type, mesh_dim_names=(f"trial_{next(_MESH_NUMBERS)}",)
+            context.process_group, context.torch_device.type, mesh_dim_names=(f"trial_{next(_MESH_NUMBERS)}",)
         )
         dtype = plan.precision.dtype
         if dtype is not None:
@@ -53,7 +53,7 @@ class Fsdp2(Parallelism):
             fully_shard(block, mesh=mesh, mp_policy=policy(dtype))
         # the root's inputs are the user's batch, whose targets must not be rounded
         fully_shard(step, mesh=mesh, mp_policy=policy(dtype, casts_inputs=False))
-        step.to(place.torch_device)  # what is neither parameter nor buffer, such as Lightning's own device
+        step.to(context.torch_device)  # what is neither parameter nor buffer, such as Lightning's own device
         return step
 
     def synchronised(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
@@ -69,15 +69,15 @@ class Fsdp2(Parallelism):
         module.set_reshard_after_forward(False)
         return nullcontext()
 
-    def can_be_silent(self, module: nn.Module, place: Place) -> bool:
+    def can_be_silent(self, module: nn.Module, context: RankContext) -> bool:
         """Gathered shards need their memory."""
         if not hasattr(module, "set_reshard_after_forward"):  # torch before 2.8
             return False
-        if place.torch_device.type != "cuda":
+        if context.torch_device.type != "cuda":
             return True
         whole_bytes = sum(one.numel() * one.element_size() for one in module.parameters())
-        free_bytes, _ = torch.cuda.mem_get_info(place.torch_device)
-        (least,) = place.largest([-float(free_bytes)])
+        free_bytes, _ = torch.cuda.mem_get_info(context.torch_device)
+        (least,) = context.largest([-float(free_bytes)])
         return 2 * whole_bytes < -least  # parameters and gradients
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from trials.model_file.contract import Step
 from trials.modes.precision import Precision
 from trials.modes.technique import Technique
-from trials.place import Place
+from trials.rank_context import RankContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Plan:
     """What a parallelism wraps, and with what."""
 
     step: Step  # prepared by precision and techniques, on the CPU
-    place: Place
+    context: RankContext
     precision: Precision
     techniques: Sequence[Technique]
     probe: Callable[[Step], Any]  # the loss of a small batch
@@ -40,17 +40,17 @@ class Parallelism(ABC):
         """By name."""
         return ()
 
-    def refusal(self, place: Place) -> str | None:
-        """Why the workers of ``place`` cannot train so; None where they can."""
-        return f"{self.name.upper()} needs at least two workers" if place.world_size == 1 else None
+    def refusal(self, context: RankContext) -> str | None:
+        """Why the workers of ``context`` cannot train so; None where they can."""
+        return f"{self.name.upper()} needs at least two workers" if context.world_size == 1 else None
 
     @abstractmethod
     def wrap(self, plan: Plan) -> nn.Module:
         """The step as it trains, on its device; all ranks call it."""
 
-    def share(self, place: Place) -> tuple[int, int]:
+    def share(self, context: RankContext) -> tuple[int, int]:
         """Which part of the samples this rank sees: its index, and of how many parts."""
-        return place.rank, place.world_size
+        return context.rank, context.world_size
 
     def build_optimizer(
         self, build: Callable[[Step], torch.optim.Optimizer], step: Step, module: nn.Module
@@ -72,7 +72,7 @@ class Parallelism(ABC):
         """The context of a pass without communication, whose gradients are of no use."""
         return nullcontext()
 
-    def can_be_silent(self, module: nn.Module, place: Place) -> bool:
+    def can_be_silent(self, module: nn.Module, context: RankContext) -> bool:
         """Whether passes without communication can be run; all ranks call it."""
         return True
 
@@ -83,7 +83,7 @@ class Parallelism(ABC):
 
 def on_device(plan: Plan) -> Step:
     """The step of ``plan``, moved to its device on all ranks or none."""
-    plan.place.together(lambda: plan.step.to(plan.place.torch_device))
+    plan.context.together(lambda: plan.step.to(plan.context.torch_device))
     return plan.step
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from trials.modes.parallelism import Parallelism, Plan, on_device
-from trials.place import Place
+from trials.rank_context import RankContext
 
 
 class Single(Parallelism):
@@ -13,10 +13,10 @@ class Single(Parallelism):
 
     name = "single"
 
-    def refusal(self, place: Place) -> str | None:
-        if place.world_size == 1:
+    def refusal(self, context: RankContext) -> str | None:
+        if context.world_size == 1:
             return None
-        return f"one process cannot use {place.world_size} workers; choose DDP or FSDP2"
+        return f"one process cannot use {context.world_size} workers; choose DDP or FSDP2"
 
     def wrap(self, plan: Plan) -> nn.Module:
         step = on_device(plan)

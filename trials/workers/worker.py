@@ -37,7 +37,7 @@ from trials.cluster.shipping import folder_name
 from trials.measurement import Measurement, Outcome
 from trials.measuring.failures import explain
 from trials.measuring.settings import settings_for
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import Failure, FailureKind, Purpose, Workload
 from trials.workers.crash_record import CrashRecorder, crash_folder, read_crash_records
 from trials.workers.group_plan import GroupPlan, resolve
@@ -163,7 +163,7 @@ def _attempt(context: WorkerContext, request: TrialRequest, data: Any) -> Outcom
             f"the trial is for {context.plan.device_name}, but the worker runs on {', '.join(sorted(wrong))}"
         )
         return Failure(config=config, kind=FailureKind.WRONG_DEVICE, reason=reason, trial_s=0.0)
-    place = Place(
+    rank_context = RankContext(
         rank=ranks.index(context.rank),
         world_size=len(ranks),
         device=context.device,
@@ -176,7 +176,7 @@ def _attempt(context: WorkerContext, request: TrialRequest, data: Any) -> Outcom
     if request.purpose is not Purpose.SEARCH:
         settings = settings_for(request.purpose, settings)
     try:
-        return context.measure(context.workload, config, place, settings, request.extras)
+        return context.measure(context.workload, config, rank_context, settings, request.extras)
     except BaseException as error:  # noqa: BLE001  (even sys.exit of the user's file must not end the group)
         return explain(error, config, context.workload.path, trial_s=0.0)
 

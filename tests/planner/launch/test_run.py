@@ -18,7 +18,7 @@ from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
 from trials.model_file.source import hash_workload
 from trials.model_file.workload import load
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.trial import Parallelism, TrialConfig
 
 ROOT = Path(__file__).parents[3]
@@ -26,15 +26,15 @@ ROOT = Path(__file__).parents[3]
 MEASURE = """
 import sys, torch.distributed as dist
 from trials.measuring.measure import MeasureSettings, measure
-from trials.place import Place
+from trials.rank_context import RankContext
 from trials.model_file.source import hash_workload
 from trials.trial import Measurement
 from tests.planner.launch.test_run import DDP, GPT, SETTINGS
 dist.init_process_group("gloo")
-place = Place(rank=dist.get_rank(), world_size=2, process_group=dist.group.WORLD)
-outcome = measure(hash_workload(GPT), DDP, place, SETTINGS)
+context = RankContext(rank=dist.get_rank(), world_size=2, process_group=dist.group.WORLD)
+outcome = measure(hash_workload(GPT), DDP, context, SETTINGS)
 assert isinstance(outcome, Measurement), outcome
-if place.rank == 0:
+if context.rank == 0:
     print(*outcome.losses)
 dist.destroy_process_group()
 """
@@ -90,7 +90,7 @@ def folder_for(config: TrialConfig, folder: Path) -> Path:
 def test_one_worker_trains_what_was_measured(tmp_path: Path) -> None:
     folder = folder_for(SINGLE, tmp_path)
     done = start("bash", "train.sh", "--steps", "20", folder=folder)
-    measured = measure(hash_workload(GPT), SINGLE, Place(threads=1), SETTINGS)
+    measured = measure(hash_workload(GPT), SINGLE, RankContext(threads=1), SETTINGS)
     assert isinstance(measured, Measurement), measured
     check_twenty_steps(done, folder, list(measured.losses[:20]))
 

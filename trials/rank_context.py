@@ -16,22 +16,20 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """One rank of a trial. ``process_group`` spans the trial's ranks; None for a world of one."""
+class RankContext:
+    """One rank of a trial: its device, and the process group of all the trial's ranks."""
 
     rank: int = 0
     world_size: int = 1
     device: str = "cpu"  # "cpu" or "cuda:0"
-    process_group: Any | None = None  # gloo on CPU, nccl on CUDA
+    process_group: Any | None = None  # gloo on CPU, nccl on CUDA; None for a world of one
     threads: int | None = None  # of torch on CPU; None leaves them as they are
     ray_version: str | None = None
-    report: Callable[[Measurement], None] | None = (
-        None  # keeps what stands, should the trial end before its end
-    )
+    report: Callable[[Measurement], None] | None = None  # keeps what stands, should the trial not end well
 
     @property
     def torch_device(self) -> torch.device:
-        """The device as torch names it."""
+        """The device as a ``torch.device``."""
         return torch.device(self.device)
 
     def largest(self, values: Sequence[float]) -> list[float]:
