@@ -21,7 +21,7 @@ from trials.profile import Operation, OperationClass, TargetHint, Trace, TraceMo
 from trials.registry import Registry
 from trials.step_times import half_width
 from trials.trial import Failure, FailureKind, Loading, Purpose, TrialConfig, Workload
-from trials.whole_file import TEMPORARY_SUFFIX, write_whole
+from trials.whole_file import TEMPORARY_SUFFIX, sync_folder, write_whole
 from trials.workers.limits import SCHEDULE_FRACTION, START_LIMIT_S
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ __all__ = [
     "read_state",
     "restore_random_state",
     "submit",
+    "sync_folder",
     "updated",
     "version_problems",
     "write_state",

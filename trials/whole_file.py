@@ -34,7 +34,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             temporary.unlink()
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -43,7 +43,7 @@ def write_whole(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """A rename is durable once its folder is."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

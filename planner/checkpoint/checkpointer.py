@@ -14,7 +14,9 @@ pass on that an instance will be taken away (AWS says so two minutes ahead, GCP 
 that save the program exits with code 143. A file is either whole or not there, whenever a kill comes.
 
 Under torch.distributed call it in every process, with a directory that all of them see. Sharded state
-(FSDP2) is saved by every process, replicated state (DDP) once. As many processes must take it up again.
+(FSDP2) is saved by every process, replicated state (DDP) once. As many processes go on exactly; another
+number goes on from the same weights and optimizer, with other chance and another order of what is left of the
+epoch.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from planner.checkpoint.files import CheckpointFiles
 from planner.checkpoint.loader import LoaderPosition
 from planner.checkpoint.notice import Notice
 from planner.checkpoint.ranks import Ranks
+from planner.checkpoint.shards import Shards, write_shards
 from planner.errors import PlannerError
 from trials.api import copied, random_state, restore_random_state, write_state
 
@@ -100,10 +103,12 @@ class Checkpointer:
         self._notice = Notice()
         self._writer: threading.Thread | None = None
         self._failure: Exception | None = None
+        self._shards_step: int | None = None  # the last whose shards are written
 
     def __enter__(self) -> Checkpointer:
         """Take up the newest whole checkpoint, if there is one, and listen for SIGTERM."""
         self._ranks = Ranks(self._agree_every_s)
+        self._shards = Shards(self._parts)
         self._files = CheckpointFiles(self._directory, self._ranks, self._say)
         self._take_up()
         self._notice.listen()
@@ -121,7 +126,7 @@ class Checkpointer:
     def steps(self, total: int) -> Iterator[int]:
         """The numbers of the steps still to be done, from 0; saves between them and after the last."""
         if self._found is not None:
-            restore_random_state(self._found["random"])
+            _restore(self._found["random"])
         while self.step < total:
             yield self.step
             self._step_done(is_last=self.step + 1 >= total)
@@ -160,6 +165,7 @@ class Checkpointer:
         state = {
             "step": self.step,
             "parts": self._states(),
+            "sharded": self._shards.state(self._shards.names),
             "random": random_state(),
             "position": self._position.state() if self._position else None,
         }
@@ -172,12 +178,17 @@ class Checkpointer:
         self._saved_at_s = self._clock()
 
     def _states(self) -> dict[str, Any] | None:
-        states = {name: part.state_dict() for name, part in self._parts.items()}
+        names = self._parts.keys() - self._shards.names
+        states = {name: self._parts[name].state_dict() for name in sorted(names)}
         return states if self._ranks.must_write(states) else None
 
     def _write(self, state: dict[str, Any], step: int) -> None:
         try:
-            write_state(state, self._files.path_of(step))
+            if self._shards.names and step != self._shards_step:  # what is whole is not written over
+                write_shards(state["sharded"], self._files.shards_of(step), self._ranks.writing)
+                self._shards_step = step
+            names = sorted(self._shards.names)
+            write_state({**state, "sharded": names}, self._files.path_of(step))
             self._files.forget_older(self._keep)
         except Exception as error:  # noqa: BLE001 - of another thread: handed to the one that trains
             self._failure = error
@@ -194,21 +205,31 @@ class Checkpointer:
             raise failure
 
     def _take_up(self) -> None:
-        found = self._files.read_newest()
+        found = self._files.read_newest(
+            lambda names, folder: self._shards.load(names, folder, self._ranks.writing)
+        )
         if found is None:
             return
-        missing = sorted(set(self._parts) ^ set(found["parts"]))
+        missing = sorted(set(self._parts) ^ {*found["parts"], *found.get("sharded", ())})
         if missing:
             raise PlannerError(
                 f"{self._directory}: its checkpoints and this program differ in {', '.join(missing)}; give "
                 "the same parts, or another directory to begin anew"
             )
-        for name, part in self._parts.items():
-            part.load_state_dict(found["parts"][name])
+        for name, state in found["parts"].items():
+            self._parts[name].load_state_dict(state)
         self.step = found["step"]
+        if found.get("sharded") and found["random"] is not None:  # by as many processes
+            self._shards_step = self.step
         self._found = {"random": found["random"], "position": found["position"]}
-        restore_random_state(found["random"])
+        _restore(found["random"])
         self._say(f"taken up after step {self.step} from {self._directory}")
+
+
+def _restore(state: dict[str, Any] | None) -> None:
+    """None after a change of the number of processes: chance goes on as this process began."""
+    if state is not None:
+        restore_random_state(state)
 
 
 def _to_stderr(text: str) -> None:

@@ -1,4 +1,4 @@
-"""The files of a run's checkpoints: one of each process for each saved step.
+"""The files of a run's checkpoints: one of each process for each saved step, and a folder of what is sharded.
 
 ``step-00000120.rank-0-of-2.pt``: a checkpoint is whole when the files of all processes are there, each of
 which is renamed into place when it is complete. Nothing else says so, so nothing can contradict it.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pickle
 import re
+import shutil
 import zipfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,62 +45,85 @@ class CheckpointFiles:
         if ranks.rank == 0:
             for left in directory.glob(f".step-*{TEMPORARY_SUFFIX}"):  # of a save that was killed
                 left.unlink(missing_ok=True)
+            kept = {self.shards_of(*saved) for saved in self.whole()}
+            for left in set(directory.glob("step-*.shards-of-*")) - kept:
+                shutil.rmtree(left, ignore_errors=True)
 
     def path_of(self, step: int, rank: int | None = None) -> Path:
         """The file of a process, by default this one."""
-        number = self._ranks.rank if rank is None else rank
-        return self._directory / f"step-{step:08}.rank-{number}-of-{self._ranks.count}.pt"
+        return self._path(step, self._ranks.rank if rank is None else rank, self._ranks.count)
 
-    def whole_steps(self) -> list[int]:
-        """Steps whose checkpoint is whole, newest first."""
-        count = self._ranks.count
-        ranks_of: dict[int, set[int]] = {}
+    def shards_of(self, step: int, count: int | None = None) -> Path:
+        """The folder of what is sharded, by ``count`` processes; by default as many as these."""
+        return self._directory / f"step-{step:08}.shards-of-{count or self._ranks.count}"
+
+    def whole(self) -> list[tuple[int, int]]:
+        """Steps whose checkpoint is whole and how many processes saved it, newest first."""
+        ranks_of: dict[tuple[int, int], set[int]] = {}
         for path in self._directory.iterdir():
             match = _NAME.fullmatch(path.name)
-            if match and int(match[3]) == count:
-                ranks_of.setdefault(int(match[1]), set()).add(int(match[2]))
-        return sorted(
-            (step for step, ranks in ranks_of.items() if len(ranks) == self._ranks.count), reverse=True
-        )
+            if match:
+                ranks_of.setdefault((int(match[1]), int(match[3])), set()).add(int(match[2]))
+        return sorted((saved for saved, ranks in ranks_of.items() if len(ranks) == saved[1]), reverse=True)
 
-    def read_newest(self) -> dict[str, Any] | None:
-        """The state of this process from the newest checkpoint that every process can read."""
-        for step in self._ranks.from_first(self.whole_steps()):
-            state, problem = self._read(step)
+    def read_newest(self, load_shards: Callable[[Sequence[str], Path], None]) -> dict[str, Any] | None:
+        """The state of this process from the newest checkpoint that every process can read.
+
+        ``load_shards`` takes up the named parts from a folder.
+        """
+        for step, count in self._ranks.from_first(self.whole()):
+            state, problem = self._read(step, count, load_shards)
             if not self._ranks.any_of(problem is not None):
                 return state
             self._say(
                 f"checkpoint of step {step} cannot be read ({problem or 'by another process'}), trying older"
             )
-        self._refuse_other_counts()
+        others = sorted({count for _, count in self.whole()} - {self._ranks.count})
+        if others:
+            raise PlannerError(
+                f"{self._directory}: checkpoints of {others[0]} processes, which this run of "
+                f"{self._ranks.count} cannot take up; start as many, or give another directory to begin anew"
+            )
         return None
 
     def forget_older(self, keep: int) -> None:
         """Remove this process's part of all but the ``keep`` newest whole checkpoints."""
-        whole = self.whole_steps()
-        if len(whole) <= keep:
-            return
-        oldest_kept = whole[keep - 1]
-        for path in self._directory.glob(f"step-*.rank-{self._ranks.rank}-of-{self._ranks.count}.pt"):
-            match = _NAME.fullmatch(path.name)
-            if match and int(match[1]) < oldest_kept:
-                with suppress(FileNotFoundError):
-                    path.unlink()
+        for step, count in self.whole()[keep:]:
+            for rank in range(self._ranks.rank, count, self._ranks.count):
+                self._path(step, rank, count).unlink(missing_ok=True)
+            if self._ranks.rank == 0:
+                shutil.rmtree(self.shards_of(step, count), ignore_errors=True)
 
-    def _read(self, step: int) -> tuple[dict[str, Any] | None, str | None]:
+    def _path(self, step: int, rank: int, count: int) -> Path:
+        return self._directory / f"step-{step:08}.rank-{rank}-of-{count}.pt"
+
+    def _read(
+        self, step: int, count: int, load_shards: Callable[[Sequence[str], Path], None]
+    ) -> tuple[dict[str, Any] | None, str | None]:
+        """The state, or why there is none. What only as many processes can go on with is None for others."""
+        from torch.distributed.checkpoint.api import CheckpointException
+
+        state: dict[str, Any] = {}
+        problem: str | None = None
         try:
-            state: dict[str, Any] = read_state(self.path_of(step))
+            state = read_state(self._path(step, self._ranks.rank % count, count))
             if state["parts"] is None:  # replicated: the first process wrote it for all
-                state["parts"] = read_state(self.path_of(step, rank=0))["parts"]
+                state["parts"] = read_state(self._path(step, 0, count))["parts"]
         except UNREADABLE as error:
+            problem = f"{type(error).__name__}: {error}".splitlines()[0]
+        if self._ranks.any_of(problem is not None):
+            return None, problem
+        try:
+            if state.get("sharded"):
+                load_shards(state["sharded"], self.shards_of(step, count))
+        except (*UNREADABLE, CheckpointException) as error:
             return None, f"{type(error).__name__}: {error}".splitlines()[0]
-        return state, None
+        return (state if count == self._ranks.count else _divided(state, count, self._ranks.count)), None
 
-    def _refuse_other_counts(self) -> None:
-        counts = {match[3] for path in self._directory.iterdir() if (match := _NAME.fullmatch(path.name))}
-        others = sorted(counts - {str(self._ranks.count)})
-        if others and str(self._ranks.count) not in counts:
-            raise PlannerError(
-                f"{self._directory}: checkpoints of {others[0]} processes, this run has {self._ranks.count}; "
-                "start as many, or give another directory to begin anew"
-            )
+
+def _divided(state: dict[str, Any], before: int, now: int) -> dict[str, Any]:
+    """The state for another number of processes: as many samples of the epoch are used, by new chance."""
+    position = state["position"]
+    if position is not None:
+        position = {**position, "used": position["used"] * before // now, "own": None}
+    return {**state, "random": None, "position": position}

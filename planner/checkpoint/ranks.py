@@ -18,9 +18,11 @@ class Ranks:
         self._agree_every_s = agree_every_s
         self.rank, self.count = 0, 1
         self._group: Any = None
+        self.writing: Any = None  # the group of what is written beside the training; None alone
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             self.rank, self.count = dist.get_rank(), dist.get_world_size()
             self._group = dist.new_group(backend="gloo")
+            self.writing = dist.new_group(backend="gloo")
         self._stride = 1
         self._ticks = 0
         self._agreed_at_s = time.monotonic()
@@ -31,7 +33,8 @@ class Ranks:
             import torch.distributed as dist
 
             dist.destroy_process_group(self._group)
-            self._group = None
+            dist.destroy_process_group(self.writing)
+            self._group = self.writing = None
 
     def agree(self, is_due: bool, is_stopping: bool, *, is_forced: bool) -> tuple[bool, bool]:  # noqa: FBT001
         """Whether any process wants to save or was told to stop; the same answer in all of them.

@@ -225,9 +225,10 @@ def test_other_parts_than_were_saved_are_refused(tmp_path: Path, said: list[str]
         Checkpointer(tmp_path, interval_s=1, model=nn.Linear(1, 1)).__enter__()
 
 
-def test_checkpoints_of_more_processes_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "step-00000001.rank-0-of-8.pt").touch()
-    with pytest.raises(PlannerError, match="of 8 processes, this run has 1; start as many"):
+def test_checkpoints_that_only_more_processes_can_read_are_refused(tmp_path: Path) -> None:
+    for rank in range(8):
+        (tmp_path / f"step-00000001.rank-{rank}-of-8.pt").touch()
+    with pytest.raises(PlannerError, match="of 8 processes, which this run of 1 cannot take up"):
         Checkpointer(tmp_path, interval_s=1).__enter__()
 
 
