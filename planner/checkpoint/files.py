@@ -19,6 +19,7 @@ from planner.errors import PlannerError
 from trials.api import TEMPORARY_SUFFIX, read_state
 
 _NAME = re.compile(r"step-(\d+)\.rank-(\d+)-of-(\d+)\.pt")
+_STEP = re.compile(r"step-(\d+)\.")
 
 UNREADABLE = (
     OSError,
@@ -87,12 +88,19 @@ class CheckpointFiles:
         return None
 
     def forget_older(self, keep: int) -> None:
-        """Remove this process's part of all but the ``keep`` newest whole checkpoints."""
-        for step, count in self.whole()[keep:]:
-            for rank in range(self._ranks.rank, count, self._ranks.count):
-                self._path(step, rank, count).unlink(missing_ok=True)
-            if self._ranks.rank == 0:
-                shutil.rmtree(self.shards_of(step, count), ignore_errors=True)
+        """Remove this process's part of what is older than the ``keep`` newest whole checkpoints."""
+        whole = self.whole()
+        if len(whole) <= keep:
+            return
+        oldest_kept, _ = whole[keep - 1]
+        for path in self._directory.glob("step-*"):
+            step, part = _STEP.match(path.name), _NAME.fullmatch(path.name)
+            if step is None or int(step[1]) >= oldest_kept:
+                continue
+            if part is not None and int(part[2]) % self._ranks.count == self._ranks.rank:
+                path.unlink(missing_ok=True)
+            elif part is None and self._ranks.rank == 0:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _path(self, step: int, rank: int, count: int) -> Path:
         return self._directory / f"step-{step:08}.rank-{rank}-of-{count}.pt"
