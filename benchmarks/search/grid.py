@@ -16,7 +16,8 @@ from functools import cache
 
 from catalogs.gpus import Gpu, Link
 from catalogs.offers import Offer, Pricing, load_offers
-from planner.cost.hours import PROVISIONING_S, SECONDS_PER_HOUR, held_usd
+from planner.cost.defaults import PROVISIONING_S
+from planner.cost.hours import SECONDS_PER_HOUR, held_usd
 from planner.estimate import Basis, Estimate
 from planner.search.market import expected_trial_s
 from planner.target import Target

@@ -16,9 +16,9 @@ from pathlib import Path
 from benchmarks.estimate.scores import default_data
 from benchmarks.spot.replay import HOUR_S, POOL_TARGET, Case, held_s, job_in, record_in, replays
 from benchmarks.spot.trace import Pool, read_pool
+from planner.cost.defaults import WAIT_S
 from planner.cost.spot.history import replacement_wait_s
 from planner.cost.spot.interval import best_interval_s
-from planner.cost.spot.job import WAIT_S
 from planner.cost.spot.outcome import with_waits
 from planner.cost.spot.spread import Spread, held_spread, quantile_s, spread_of, wall_spread
 

@@ -22,10 +22,11 @@ from benchmarks.estimate.scores import default_data
 from benchmarks.spot.trace import Pool, PoolMarket, SlotMarket, read_pool
 from catalogs.gpus import GIB, Link
 from catalogs.offers import Offer, Pricing
+from planner.cost.defaults import WAIT_S
 from planner.cost.spot.compare import compare_policies, fallback_interval_s
 from planner.cost.spot.history import replacement_wait_s
 from planner.cost.spot.interval import best_interval_s
-from planner.cost.spot.job import WAIT_S, Restart, SaveCost, SpotJob
+from planner.cost.spot.job import Restart, SaveCost, SpotJob
 from planner.cost.spot.policy import Policy
 from planner.cost.spot.segments import means
 from planner.cost.spot.simulation import SimulatedRun, run_on_spot, run_with_fallback

@@ -16,15 +16,11 @@ from dataclasses import dataclass, replace
 
 from catalogs.gpus import DeviceKind, Gpu
 from catalogs.offers import Offer, Pricing
+from planner.cost.defaults import PROVISIONING_S
 from planner.estimate.values import Basis, Estimate
 from planner.target import Target
 
 SECONDS_PER_HOUR = 3600.0
-
-PROVISIONING_S = 300.0
-"""From the request of an instance until the first step, where the user does not say: boot, driver and
-container image. Five minutes is our assumption, on the careful side for a cached image; a measured value
-belongs in its place."""
 
 SWEEP = "sweep"
 """The name of the term that no run pays: it is spent when the run begins."""

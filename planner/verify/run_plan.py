@@ -8,7 +8,7 @@ from pathlib import Path
 
 from catalogs.offers import Offer
 from planner.codec import from_json, to_json
-from planner.cost.bill.cost_assumptions import ON_DEMAND_SAVE_INTERVAL_S
+from planner.cost.defaults import ON_DEMAND_SAVE_INTERVAL_S
 from planner.cost.hours import SECONDS_PER_HOUR, billed_s, hourly_usd
 from planner.errors import PlannerError
 from planner.estimate.values import Estimate

@@ -103,3 +103,11 @@ def test_the_shell_completes_flags() -> None:
         check=False,
     )
     assert done.stdout.split() == ["--budget"]
+
+
+def test_a_help_loads_nothing_that_is_slow_to_load() -> None:
+    code = (
+        "import sys, planner.cli; print({'torch', 'ray', 'optuna', 'numpy', 'pydantic'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

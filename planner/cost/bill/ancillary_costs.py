@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from catalogs.egress import Destination, EgressPrice, destination_of, find_egress
 from catalogs.gpus import GIB
 from catalogs.offers import Offer
-from planner.cost.bill.cost_assumptions import STORAGE_USD_PER_GIB_MONTH, CostAssumptions
+from planner.cost.bill.cost_assumptions import CostAssumptions
+from planner.cost.defaults import STORAGE_USD_PER_GIB_MONTH
 from planner.cost.hours import SECONDS_PER_HOUR, CostTerm
 from planner.estimate.values import Estimate
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from planner.cost.hours import PROVISIONING_S
-from planner.cost.spot.job import WAIT_S
+from planner.cost.defaults import (
+    ON_DEMAND_SAVE_INTERVAL_S,
+    PROVISIONING_S,
+    STORAGE_USD_PER_GIB_MONTH,
+    WAIT_S,
+)
 from planner.errors import PlannerError
 from planner.flags import GIB, GIB_PER_S, MINUTES, NUMBER_OR_ZERO, SOME_MINUTES, TEXT, flag
-
-STORAGE_USD_PER_GIB_MONTH = 0.023
-"""S3 Standard in us-east-1, first 50 TB (aws.amazon.com/s3/pricing, 2026); others ask 0.015 (Cloudflare R2,
-Nebius) to 0.06 (CoreWeave, hot)."""
-
-ON_DEMAND_SAVE_INTERVAL_S = 3600.0
-"""Between two checkpoints on demand: no provider takes the instance away, but machines and programs fail."""
 
 PANEL = "Costs on top of rent"
 _NOT_NEGATIVE = (

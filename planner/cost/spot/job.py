@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.cost.hours import PROVISIONING_S, SECONDS_PER_HOUR
+from planner.cost.defaults import PROVISIONING_S
+from planner.cost.hours import SECONDS_PER_HOUR
 from planner.errors import PlannerError
-
-WAIT_S = 1800.0
-"""Mean time until capacity is found again, where nobody knows: the 30 minutes of the record of 32 AWS p3
-instances that Parcae (NSDI 2024) published, the only public one with replacements (12 in its first half, 52
-in its second). Providers publish nothing."""
 
 WAIT_FACTOR = 6.0
 """The mean wait may turn out this much shorter or longer, as 5th and 95th percentile. Chosen on that record:
