@@ -16,6 +16,8 @@ from catalogs.gpus import DeviceKind
 from planner.estimate.interval.lognormal import sigmas
 from planner.estimate.memory.boundary import parts_of_all
 from planner.estimate.memory.breakdown import (
+    CONVOLUTION_FRAGMENTATION_FRACTION,
+    FRAGMENTATION_FRACTION,
     UPPER_FRACTION,
     UPPER_FRACTION_MEASURED,
     MemoryLine,
@@ -29,7 +31,7 @@ from planner.estimate.values import Basis, Estimate, Hardware
 from planner.modes import PARALLELISMS, PRECISIONS
 from planner.modes.chosen import traced_part
 from planner.modes.terms import StateBytes
-from trials.api import Failure, FailureKind, Measurement, Trace, TrialConfig, WorkloadProfile
+from trials.api import Failure, FailureKind, Measurement, OperationClass, Trace, TrialConfig, WorkloadProfile
 
 OTHER_CHIP_FRACTION = 0.08  # workspaces of cuBLAS and cuDNN differ by chip
 OTHER_STACK_FRACTION = 0.05  # another torch fuses and rounds otherwise
@@ -48,6 +50,7 @@ class PeakMemory:
     traces: tuple[Trace, ...]
     state: StateBytes | None
     block_count: int
+    fragmentation_fraction: float  # of the workload's tensors
     _alike: dict[Setting, tuple[Setting, ...]] = field(default_factory=dict, repr=False, compare=False)
     _states: dict[tuple[str, str, tuple[str, ...], int, int, Transport | None], float] = field(
         default_factory=dict, repr=False, compare=False
@@ -154,6 +157,7 @@ class PeakMemory:
             techniques=config.techniques,
             block_count=self.block_count,
             transport=_transport(hardware),
+            fragmentation_fraction=self.fragmentation_fraction,
         )
         return _within(parts.total_bytes - parts.context, widen * UPPER_FRACTION, Basis.PREDICTED)
 
@@ -242,6 +246,7 @@ def fit_peak_memory(
         traces=() if profile is None else profile.traces,
         state=state,
         block_count=0 if profile is None else profile.block_count,
+        fragmentation_fraction=_fragmentation_fraction(profile),
     )
 
 
@@ -267,6 +272,13 @@ def _line(group: Sequence[Measurement], state: StateBytes | None) -> MemoryLine 
     )
     floor = max((one.update_bytes for one in parts), default=0)
     return None if line is None else replace(line, floor_bytes=floor, gradient_bytes=gradients)
+
+
+def _fragmentation_fraction(profile: WorkloadProfile | None) -> float:
+    traces = () if profile is None else profile.traces[:1]
+    kinds = {one.kind for trace in traces for one in trace.operations}
+    is_convolving = OperationClass.CONVOLUTION in kinds
+    return CONVOLUTION_FRAGMENTATION_FRACTION if is_convolving else FRAGMENTATION_FRACTION
 
 
 def _state(profile: WorkloadProfile | None) -> StateBytes | None:

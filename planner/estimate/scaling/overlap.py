@@ -48,9 +48,6 @@ _LINK_SPREAD = {Transport.TCP: 0.1, Transport.RDMA: 0.02}
 Public clouds vary (Uta et al., NSDI 2020); 10% is a cautious middle. Fabrics for RDMA are not shared."""
 _STRAGGLER = Prior(median=0.01, factor=1.5)
 """Spread of one worker's step on a dedicated GPU, from clocks and temperature: about 1%, an estimate."""
-SHARED_BUS = 0.5
-"""Workers of a node without NVLink share host bridges and memory: their rate falls by (workers/2)^x, where
-x = 0 is a lane for each and 1 is one bus for all."""
 
 
 def scaling_priors(parallelism: str, traffic: Traffic, fabric: Fabric) -> dict[str, Prior]:
@@ -99,14 +96,11 @@ def waiting(traffic: Traffic, group: Group, fabric: Fabric, constants: Mapping[s
 
 
 def slowed(fabric: Fabric, group: Group, constants: Mapping[str, float]) -> Fabric:
-    """The fabric at the rates that the constants say, with its shared bus when it has one."""
-    crowd = 1.0
-    if fabric.intra.transport in (Transport.PCIE, Transport.HOST) and group.ranks_per_node > 1:
-        crowd = (group.ranks_per_node / 2.0) ** SHARED_BUS
+    """The fabric at the rates that the constants say; within a node every pair of workers has its lane."""
     pair = constants["two_way"] if group.node_count == 2 else 1.0  # noqa: PLR2004
     slowest = 1.0 + _LINK_SPREAD.get(fabric.inter.transport, 0.0) * expected_maximum_normal(group.node_count)
     volume = constants["traffic"]  # more bytes at a rate are the same bytes at a lower rate
     return fabric.at_rates(
-        intra=1.0 / (constants["intra_slowdown"] * crowd * volume),
+        intra=1.0 / (constants["intra_slowdown"] * volume),
         inter=pair / (constants["inter_slowdown"] * slowest * volume),
     )

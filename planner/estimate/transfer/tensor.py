@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.estimate.scaling.collectives import Transport, traffic_fraction
-from planner.estimate.scaling.overlap import SHARED_BUS
+from planner.estimate.scaling.collectives import traffic_fraction
 from planner.estimate.time.chips import Chip
 from planner.modes.terms import CollectiveOperation
 
@@ -35,7 +34,6 @@ def link_s_per_flop(chip: Chip, width: Vector, tensor_count: int) -> Vector:
         tensor_count: ranks that share each matrix; 1 exchanges nothing.
     """
     bytes_per_flop = _REDUCED_BYTES * tensor_count / (_LAYER_FLOP * width)
-    sharing = 1.0 if chip.link.transport is Transport.NVLINK else (tensor_count / 2.0) ** SHARED_BUS
-    carried = traffic_fraction(CollectiveOperation.ALL_REDUCE, tensor_count) * sharing
+    carried = traffic_fraction(CollectiveOperation.ALL_REDUCE, tensor_count)
     seconds: Vector = carried * bytes_per_flop / chip.link.bytes_per_s
     return seconds

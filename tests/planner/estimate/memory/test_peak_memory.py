@@ -8,6 +8,7 @@ from catalogs.gpus import load_gpus
 from planner.estimate import Basis, Hardware, fit
 from tests.builders import GIB, make_config, make_failure, make_measurement, make_profile, make_trace
 from trials.measurement import PeakParts
+from trials.profile import OperationClass
 from trials.trial import Parallelism, Precision
 
 GPUS = load_gpus()
@@ -240,3 +241,19 @@ def test_fp16_has_the_trace_of_bf16() -> None:
     assert fp16 is not None
     assert fp32 is not None
     assert fp16.expected < 0.6 * fp32.expected
+
+
+def test_maps_of_convolutions_leave_more_of_what_is_reserved_unused() -> None:
+    convolution = replace(make_trace().operations[0], kind=OperationClass.CONVOLUTION)
+    plain = [traced(size) for size in (2, 8)]
+    convolved = [replace(one, operations=(convolution,)) for one in plain]
+    config = replace(L4, micro_batch_size=64, accumulation=2)
+
+    products, maps = (
+        fit([], gpus=GPUS, profile=make_profile(traces=tuple(one))).peak_memory_bytes(config, on(L4.gpu))
+        for one in (plain, convolved)
+    )
+
+    assert products is not None
+    assert maps is not None
+    assert maps.expected / products.expected == pytest.approx(1.13 / 1.05)
