@@ -20,7 +20,7 @@ class Precision(StrEnum):
 
 
 class Parallelism(StrEnum):
-    """How the workers share the model."""
+    """How the workers of a trial share the model."""
 
     SINGLE = "single"
     DDP = "ddp"

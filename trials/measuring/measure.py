@@ -211,9 +211,9 @@ def _report(context: RankContext, found: Measurement, settings: MeasureSettings,
 def _judged(measurement: Measurement, settings: MeasureSettings, disagreement_fraction: float) -> Measurement:
     found = [
         warning
-        for one in measurement.series
+        for series in measurement.series
         for warning in warnings_of(
-            one.step_times_s,
+            series.step_times_s,
             limit_fraction=settings.half_width_fraction,
             phases=measurement.phases,
             disagreement_fraction=disagreement_fraction,

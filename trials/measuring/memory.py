@@ -35,7 +35,7 @@ _MEMORY_EVENT = "[memory]"  # torch's name for an allocation (positive bytes) or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """Of this rank."""
+    """Peak memory of this rank over its steps, in bytes; reserved by the allocator only on CUDA."""
 
     allocated_bytes: int
     reserved_bytes: int | None  # None on CPU
@@ -116,8 +116,8 @@ def held_bytes(module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
 def _held(module: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
     yield from module.parameters()
     yield from module.buffers()
-    for one in module.modules():  # tables that nobody registered
-        yield from (value for value in vars(one).values() if isinstance(value, Tensor))
+    for part in module.modules():  # tables that nobody registered
+        yield from (value for value in vars(part).values() if isinstance(value, Tensor))
     yield from _tensors_in(optimizer.state)
 
 
@@ -125,18 +125,18 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Mapping | list | tuple):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _tensors_in(one)
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _tensors_in(item)
 
 
 def fullest(ranks: Sequence[PeakParts]) -> PeakParts | None:
-    """Each part's largest; None of no rank."""
+    """Each part's largest over the ranks, in bytes; None where there is no rank."""
     if not ranks:
         return None
     return PeakParts(
-        base_bytes=max(one.base_bytes for one in ranks),
-        passes_bytes=max(one.passes_bytes for one in ranks),
-        update_bytes=max(one.update_bytes for one in ranks),
+        base_bytes=max(parts.base_bytes for parts in ranks),
+        passes_bytes=max(parts.passes_bytes for parts in ranks),
+        update_bytes=max(parts.update_bytes for parts in ranks),
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from trials.measurement import Measurement, Phases
-from trials.measuring.apart import Apart
 from trials.measuring.clock import Clock
+from trials.measuring.exposed_communication import SilentPasses
 from trials.measuring.step import StepMarks
 from trials.modes import PARALLELISMS
 from trials.trial import TrialConfig
@@ -19,7 +19,7 @@ def passes_s(steps: Sequence[StepMarks], clock: Clock) -> list[float]:
     return [clock.seconds(*one.micro[-1][1:]) for one in steps]
 
 
-def phases_of(steps: Sequence[StepMarks], clock: Clock, config: TrialConfig, apart: Apart) -> Phases:
+def phases_of(steps: Sequence[StepMarks], clock: Clock, config: TrialConfig, silent: SilentPasses) -> Phases:
     """What one rank spent in each phase of a step: means, which sum to the mean step."""
     rows = [_split(one, clock, config) for one in steps]
     columns = list(zip(*rows, strict=True))
@@ -27,9 +27,9 @@ def phases_of(steps: Sequence[StepMarks], clock: Clock, config: TrialConfig, apa
     sync_s: float | None = 0.0
     if config.gpu_count > 1:
         sync_s = None
-        if apart.silent_pass_s is not None:
+        if silent.pass_s is not None:
             count = _synchronised_count(steps[0], config)
-            sync_s = max(statistics.median(columns[3]) - count * apart.silent_pass_s, 0.0)  # a median too
+            sync_s = max(statistics.median(columns[3]) - count * silent.pass_s, 0.0)  # a median too
     pass_s = silent_s + synchronised_s - (sync_s or 0.0)
     return Phases(
         data_wait_s=data_wait_s,
@@ -38,7 +38,7 @@ def phases_of(steps: Sequence[StepMarks], clock: Clock, config: TrialConfig, apa
         gradient_sync_s=sync_s,
         optimizer_s=optimizer_s,
         other_s=0.0,
-        launch_s=None if apart.launch_s is None else min(apart.launch_s * len(steps[0].micro), pass_s),
+        launch_s=None if silent.launch_s is None else min(silent.launch_s * len(steps[0].micro), pass_s),
     )
 
 

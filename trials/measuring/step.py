@@ -186,5 +186,5 @@ class Training:
         return self._parallelism.can_be_silent(self.module, self._context)
 
     def close(self) -> None:
-        """End the loader's processes."""
+        """End the processes that load its data."""
         self.batches.close()

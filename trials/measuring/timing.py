@@ -15,8 +15,8 @@ import torch
 
 from trials.errors import Diverged
 from trials.measurement import Phases, Series
-from trials.measuring.apart import Apart, time_apart
 from trials.measuring.clock import Clock
+from trials.measuring.exposed_communication import SilentPasses, time_silent_passes
 from trials.measuring.phases import disagreement_fraction, passes_s, phases_of
 from trials.measuring.quality import has_warmed_up
 from trials.measuring.settings import MeasureSettings
@@ -46,29 +46,30 @@ class StepTimer:
 
         Several counts take turns, block by block, so that drift and foreign load meet all of them alike.
         """
-        for index, one in enumerate(accumulations):
-            self._warm_up(one, is_first=index == 0)
-        self._marks = {one: [] for one in accumulations}
+        for index, count in enumerate(accumulations):
+            self._warm_up(count, is_first=index == 0)
+        self._marks = {count: [] for count in accumulations}
         self._wall_s = dict.fromkeys(accumulations, 0.0)
         times = {
-            one: self.time_steps(self._settings.timed_min, one, self._marks[one]) for one in accumulations
+            count: self.time_steps(self._settings.timed_min, count, self._marks[count])
+            for count in accumulations
         }
         while self._goes_on(list(times.values())):
-            for one in accumulations:
-                times[one] += self.time_steps(_BLOCK_STEPS, one, self._marks[one])
-        return tuple(Series(accumulation=one, step_times_s=tuple(times[one])) for one in accumulations)
+            for count in accumulations:
+                times[count] += self.time_steps(_BLOCK_STEPS, count, self._marks[count])
+        return tuple(Series(accumulation=count, step_times_s=tuple(times[count])) for count in accumulations)
 
     def phases(self) -> dict[int, Phases]:
-        """This rank's, by accumulation; every rank calls it, and takes no step afterwards."""
+        """Phases of this rank's steps, by accumulation; every rank calls it, and takes no step after."""
         clock, training = self._clock, self._training
-        apart = Apart()
+        silent = SilentPasses()
         if self._settings.is_split:
             trained_s = passes_s(next(iter(self._marks.values())), clock)
-            apart = time_apart(training, training.config, self._context, clock, trained_s)
+            silent = time_silent_passes(training, training.config, self._context, clock, trained_s)
         found = {}
         for accumulation, steps in self._marks.items():
             times = [clock.seconds(one.start, one.end) for one in steps]
-            found[accumulation] = phases_of(steps, clock, training.config, apart)
+            found[accumulation] = phases_of(steps, clock, training.config, silent)
             off = disagreement_fraction(
                 found[accumulation], statistics.fmean(times), math.fsum(times), self._wall_s[accumulation]
             )

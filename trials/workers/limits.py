@@ -22,14 +22,14 @@ def limit_s(config: TrialConfig, seen: Sequence[Measurement]) -> float:
     throughput per worker seen. A first trial, and the first with a technique, has ``FIRST_LIMIT_S``, since
     nothing tells how long they take.
     """
-    alike = [one for one in seen if set(config.techniques) <= set(one.config.techniques)]
+    alike = [past for past in seen if set(config.techniques) <= set(past.config.techniques)]
     if not alike:
         return FIRST_LIMIT_S
-    fixed_s = max(one.startup_s + one.first_step_s for one in alike)
+    fixed_s = max(past.startup_s + past.first_step_s for past in alike)
     per_sample_s = max(
-        max(0.0, one.trial_s - one.extras_s - one.startup_s - one.first_step_s)
-        / _samples_per_worker(one.config)
-        for one in alike
+        max(0.0, past.trial_s - past.extras_s - past.startup_s - past.first_step_s)
+        / _samples_per_worker(past.config)
+        for past in alike
     )
     expected_s = fixed_s + per_sample_s * _samples_per_worker(config)
     return min(FIRST_LIMIT_S, max(LEAST_LIMIT_S, FACTOR * expected_s))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.trials.files import PLAIN, on_cpu, write
 from trials.measurement import Measurement, Phases
-from trials.measuring.apart import intercept_s
+from trials.measuring.exposed_communication import intercept_s
 from trials.measuring.measure import MeasureSettings, measure
 from trials.measuring.phases import disagreement_fraction
 from trials.rank_context import RankContext

@@ -26,17 +26,17 @@ _SLOW_PASS_S = 2.0  # of which two are enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Apart:
-    """Seconds per micro batch; None is not known."""
+class SilentPasses:
+    """What passes without communication take: seconds of one micro batch on one rank; None is not known."""
 
-    silent_pass_s: float | None = None  # forward and backward without communication
+    pass_s: float | None = None  # forward and backward without communication
     launch_s: float | None = None  # of it, what no smaller batch avoids
 
 
-def time_apart(
+def time_silent_passes(
     training: Training, config: TrialConfig, context: RankContext, clock: Clock, trained_s: Sequence[float]
-) -> Apart:
-    """Time the extra passes; every rank calls it, after the last step that counts.
+) -> SilentPasses:
+    """What passes take without communication; every rank calls it, after the last step that counts.
 
     Only the first of them communicates. A rank that fails in it ends the trial, whose steps are reported by
     then; one that fails in the others costs the passes alone.
@@ -61,14 +61,14 @@ def time_apart(
             training.time_passes(None, 1, clock)  # FSDP2 gathers its shards once more, DDP sends its buffers
             silent_s = timed(None)
     if silent_s is None:
-        return Apart()
+        return SilentPasses()
     pass_s, launch_s = statistics.median(silent_s), None
     size = config.micro_batch_size
     is_any_shape = not any(one.is_fixed_shape for one in techniques_of(config))
     if size >= SMALL_SIZE * _SIZE_RATIO_MIN and is_any_shape and (small_s := timed(SMALL_SIZE)):
         least_s = min(silent_s)  # what else the host does only adds, and never to both sizes alike
         launch_s = pass_s * intercept_s(SMALL_SIZE, min(small_s), size, least_s) / least_s
-    return Apart(silent_pass_s=pass_s, launch_s=launch_s)
+    return SilentPasses(pass_s=pass_s, launch_s=launch_s)
 
 
 def intercept_s(small: int, small_s: float, large: int, large_s: float) -> float:
