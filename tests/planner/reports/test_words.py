@@ -496,3 +496,22 @@ def test_a_step_is_called_the_mean_that_it_is() -> None:
     (measured,) = report.measurements
     throughput = report.measured_throughput(measured)
     assert throughput.high == pytest.approx(measured.config.global_batch_size / (1.1 * 0.9))
+
+
+def test_the_head_has_the_three_warnings_that_could_cost_most_and_the_page_folds_the_rest() -> None:
+    fast = make_measurement(BF16, step_time_s=0.5, is_steady=False, **STARTED)
+    report = make_report(
+        outcomes=(fast, make_measurement(make_config("A100-SXM4-40GB"))),
+        estimator=FakeEstimator(step_s=seconds, measured=(make_config(), BF16), host_share=0.7),
+    )
+    unguarded, launch_bound, disturbed, unpriced = cautions(report)
+    assert unguarded.usd > launch_bound.usd > disturbed.usd > unpriced.usd == 0.0
+    assert "launch-bound" in launch_bound.text
+    assert "no offer in the catalog has it" in unpriced.text
+    page = html.unescape(to_html.render(report))
+    head, _, rest = page.partition("<details")
+    assert disturbed.text in head
+    assert unpriced.text not in head
+    assert unpriced.text in rest
+    for text in (to_markdown.render(report), to_terminal.render(report)):
+        assert "More to know before renting" in text
