@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from planner.estimate.noise_scale import noise_scale
-from tests.builders import make_config, make_measurement
-from tests.trials.files import on_cpu, write
+from tests.builders import make_config, make_measurement, make_noise
+from tests.trials.files import PLAIN, on_cpu, write
 from trials.extras import Extras
 from trials.measurement import Measurement
 from trials.measuring.measure import MeasureSettings, measure
 from trials.rank_context import RankContext
-from trials.trial import Precision
 from trials.workers.extras_due import extras_due
 
 SIZE, NOISE_SCALE = 400, 50.0
@@ -78,9 +77,17 @@ def test_a_checkpoint_of_another_model_costs_no_trial(tmp_path: Path) -> None:
     assert "cannot be read" in run(tmp_path, START, tmp_path / "nothing.pt").warnings[-1]
 
 
-def test_noise_is_drawn_once_by_one_worker_in_a_precision_without_scaling() -> None:
+def test_noise_is_drawn_once_by_one_worker() -> None:
     wanted = Extras(is_noise_measured=True)
-    assert extras_due(wanted, make_config(precision=Precision.FP16), []).is_nothing
     assert extras_due(wanted, make_config(gpu_count=2), []).is_nothing
     assert extras_due(wanted, make_config(), []) == wanted
-    assert extras_due(wanted, make_config(), [make_measurement(make_config())]).is_nothing
+    assert extras_due(
+        wanted, make_config(), [make_measurement(make_config(), noise=make_noise(8.0))]
+    ).is_nothing
+
+
+def test_noise_is_not_drawn_from_scaled_gradients(tmp_path: Path) -> None:
+    workload, extras = write(tmp_path, PLAIN), Extras(is_noise_measured=True)
+    outcome = measure(workload, on_cpu(precision="fp16"), RankContext(threads=1), SETTINGS, extras)
+    assert isinstance(outcome, Measurement), outcome
+    assert outcome.noise is None
