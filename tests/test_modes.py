@@ -20,6 +20,7 @@ from planner.codec import from_json, to_json
 from planner.estimate import fit
 from planner.estimate.values import Basis, Hardware
 from planner.launch.files import launch_files
+from planner.launch.wheel import Wheel
 from planner.modes.parallelism import Parallelism
 from planner.modes.precision import Precision
 from planner.modes.technique import Technique
@@ -52,6 +53,7 @@ from trials.modes import technique as trial_technique
 from trials.rank_context import RankContext
 
 H100 = "H100-SXM5-80GB"
+WHEEL = Wheel(name="gpu_planner-0.1.0-0abc-py3-none-any.whl", contents=b"a zip")
 
 
 class Fp8(Precision):
@@ -301,7 +303,9 @@ def test_they_have_words_and_json_in_reports_and_come_back_from_a_study() -> Non
 def test_the_launch_files_run_them() -> None:
     config = make_config(H100, precision="fp8", parallelism="zero1", techniques=("bf16_gradients",))
     run = make_run_plan(config=config)
-    text = launch_files(run, h100(), {"model.py": PLAIN}, [], has_requirements=False).texts["train.py"]
+    text = launch_files(run, h100(), {"model.py": PLAIN}, [], wheel=WHEEL, has_requirements=False).texts[
+        "train.py"
+    ]
     ast.parse(text)
     for line in ('precision="fp8"', 'parallelism="zero1"', "techniques=('bf16_gradients',)"):
         assert line in text
