@@ -24,9 +24,9 @@ from benchmarks.estimate.scores import (
     data_directory,
     exact_interval,
     leave_one_group_out,
+    weighted_quantile,
 )
 from catalogs.gpus import load_gpus
-from planner.estimate.interval.conformal import weighted_quantile
 
 Sets = dict[str, list[Row]]
 

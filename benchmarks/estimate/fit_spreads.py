@@ -17,9 +17,9 @@ import numpy as np
 
 from benchmarks.estimate import lines, llm_foundry_h100, neusight, transfer
 from benchmarks.estimate.recorded import chips
-from benchmarks.estimate.scores import Row, data_directory
+from benchmarks.estimate.scores import Row, data_directory, weighted_quantile
 from catalogs.gpus import load_gpus
-from planner.estimate.interval.conformal import Ground, spreads, weighted_quantile
+from planner.estimate.interval.conformal import Ground, spreads
 
 TARGET = Path(__file__).resolve().parents[2] / "planner" / "estimate" / "interval" / "spreads.json"
 PROBABILITIES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.975)

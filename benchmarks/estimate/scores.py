@@ -9,6 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
 from planner.estimate import Estimate
 from planner.estimate.interval.lognormal import mean_of, sigmas
 
@@ -145,24 +149,20 @@ def leave_one_group_out(rows: Sequence[Row]) -> Coverage:
     return Coverage(hits=hits, count=len(rows), median_half_width=sorted(widths)[len(widths) // 2])
 
 
+def weighted_quantile(values: NDArray[np.float64], weights: NDArray[np.float64], probability: float) -> float:
+    """The smallest value at which the weights below it reach ``probability`` of their sum."""
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    index = int(np.searchsorted(reached, probability * reached[-1]))
+    return float(values[order][min(index, len(values) - 1)])
+
+
 def exact_interval(hits: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Clopper-Pearson interval of a share, by bisection of the binomial tails."""
+    """Clopper-Pearson interval of a share."""
     tail = (1.0 - confidence) / 2.0
-    low = 0.0 if hits == 0 else _bisect(lambda p: 1.0 - _at_most(hits - 1, count, p) - tail)
-    high = 1.0 if hits == count else _bisect(lambda p: tail - _at_most(hits, count, p))
+    low = 0.0 if hits == 0 else float(betaincinv(hits, count - hits + 1, tail))
+    high = 1.0 if hits == count else float(betaincinv(hits + 1, count - hits, 1.0 - tail))
     return low, high
-
-
-def _at_most(hits: int, count: int, p: float) -> float:
-    if p in (0.0, 1.0):
-        return 1.0 if p == 0.0 or hits >= count else 0.0
-    log_p, log_q = math.log(p), math.log1p(-p)
-    log_all = math.lgamma(count + 1)
-    terms = (
-        math.exp(log_all - math.lgamma(k + 1) - math.lgamma(count - k + 1) + k * log_p + (count - k) * log_q)
-        for k in range(hits + 1)
-    )
-    return min(1.0, sum(terms))
 
 
 def _bisect(rising: Callable[[float], float]) -> float:
