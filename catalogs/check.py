@@ -27,9 +27,6 @@ MEDIAN_MIN_COUNT = 3
 FLOOR_USD_PER_GPU_HOUR = 0.02
 #: A price that moves by more than this factor between two refreshes is a fault until somebody looks.
 JUMP_FACTOR = 5.0
-#: Rounded to cents on either side, a stated per-GPU price may differ by this much from the computed one.
-PER_GPU_TOLERANCE_FRACTION = 0.02
-PER_GPU_TOLERANCE_USD = 0.005
 #: Host shapes that clouds rent: vCPUs per accelerator, GiB of RAM per accelerator and per vCPU.
 VCPUS_PER_GPU = (1, 256)
 GIB_PER_GPU = (2, 2048)
@@ -47,8 +44,6 @@ class Rule(StrEnum):
     HOST = "implausible host"
     LINK = "impossible link"
     DATE = "dated in the future"
-    PER_GPU_PRICE = "per-GPU price does not follow"
-    GPU_MEMORY = "GPU memory does not follow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,41 +113,6 @@ def check_jumps(offers: Iterable[Offer], previous: Iterable[Offer]) -> tuple[Pri
         if old and not 1 / JUMP_FACTOR <= new / old <= JUMP_FACTOR:
             detail = f"{new:g} dollars per hour after {old:g}, over {JUMP_FACTOR:g} times apart"
             findings.append(_finding(Rule.JUMP, offer, detail))
-    return tuple(findings)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """What a row of a foreign table says more than once; None where it does not say it."""
-
-    subject: str  # "cloud-gpus.csv line 48 (Cudo Compute, A4000)"
-    gpu_count: int
-    price_usd_per_hour: float | None = None  # of the instance
-    price_usd_per_gpu_hour: float | None = None
-    gpu_memory_bytes: float | None = None  # of one GPU
-    total_gpu_memory_bytes: float | None = None  # of all
-
-
-def check_statement(row: Statement) -> tuple[PriceFinding, ...]:
-    """Whether what the row says twice agrees: its prices, and its GPU memories."""
-    findings = []
-    if row.price_usd_per_hour is not None and row.price_usd_per_gpu_hour is not None:
-        computed = row.price_usd_per_hour / row.gpu_count
-        difference = abs(computed - row.price_usd_per_gpu_hour)
-        allowed = max(PER_GPU_TOLERANCE_USD, PER_GPU_TOLERANCE_FRACTION * row.price_usd_per_gpu_hour)
-        if difference > allowed:
-            detail = f"{row.price_usd_per_gpu_hour:g} is stated, {row.price_usd_per_hour:g} / {row.gpu_count}"
-            findings.append(
-                PriceFinding(
-                    rule=Rule.PER_GPU_PRICE, subject=row.subject, detail=f"{detail} is {computed:.3g}"
-                )
-            )
-    if row.gpu_memory_bytes is not None and row.total_gpu_memory_bytes is not None:
-        total = row.gpu_memory_bytes * row.gpu_count
-        if abs(total - row.total_gpu_memory_bytes) > PER_GPU_TOLERANCE_FRACTION * total:
-            stated = row.total_gpu_memory_bytes / GIB
-            detail = f"{stated:g} GiB is stated, {row.gpu_count} GPUs have {total / GIB:g}"
-            findings.append(PriceFinding(rule=Rule.GPU_MEMORY, subject=row.subject, detail=detail))
     return tuple(findings)
 
 

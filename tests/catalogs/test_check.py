@@ -1,15 +1,13 @@
 """What a suspect price table is found guilty of."""
 
 import csv
-import re
-from collections import Counter
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from catalogs.check import Rule, Statement, check_jumps, check_offers, check_statement, quarantine
+from catalogs.check import Rule, check_jumps, check_offers, quarantine
 from catalogs.gpus import GIB, Link, load_gpus
 from catalogs.offers import Offer, Pricing, load_offers
 from tests.builders import make_offer
@@ -84,50 +82,6 @@ def test_a_jump_is_more_than_five_times_either_way(factor: float, count: int) ->
 
 def test_a_jump_needs_a_previous_price_of_the_same_offer() -> None:
     assert check_jumps([replace(H100, price_usd_per_hour=300.0)], [replace(H100, region="b")]) == ()
-
-
-@pytest.mark.parametrize(
-    ("row", "rule"),
-    [
-        (Statement(subject="s", gpu_count=4, price_usd_per_hour=8.0, price_usd_per_gpu_hour=2.0), None),
-        (Statement(subject="s", gpu_count=4, price_usd_per_hour=8.14, price_usd_per_gpu_hour=2.04), None),
-        (
-            Statement(subject="s", gpu_count=4, price_usd_per_hour=8.0, price_usd_per_gpu_hour=8.0),
-            Rule.PER_GPU_PRICE,
-        ),
-        (Statement(subject="s", gpu_count=4, price_usd_per_gpu_hour=8.0), None),
-        (
-            Statement(subject="s", gpu_count=8, gpu_memory_bytes=80 * GIB, total_gpu_memory_bytes=80 * GIB),
-            Rule.GPU_MEMORY,
-        ),
-        (
-            Statement(subject="s", gpu_count=8, gpu_memory_bytes=80 * GIB, total_gpu_memory_bytes=640 * GIB),
-            None,
-        ),
-    ],
-)
-def test_what_a_row_says_twice_must_agree(row: Statement, rule: Rule | None) -> None:
-    assert [one.rule for one in check_statement(row)] == ([] if rule is None else [rule])
-
-
-def test_the_planted_errors_of_a_public_list_are_found() -> None:
-    table = PRICES / "cloud-gpus.csv"
-    if not table.is_file():
-        pytest.skip("needs ../shared/data/prices")
-    found: Counter[Rule] = Counter()
-    with table.open(encoding="utf-8") as lines:
-        for line, row in enumerate(csv.DictReader(lines), start=2):
-            size = re.search(r"\((\d+)\s*GB\)", row["GPU Type"])
-            statement = Statement(
-                subject=f"line {line}",
-                gpu_count=int(row["GPUs"]),
-                price_usd_per_hour=float(row["On-demand"]) if row["On-demand"] else None,
-                price_usd_per_gpu_hour=float(row["Per-GPU"]) if row["Per-GPU"] else None,
-                gpu_memory_bytes=int(size[1]) * GIB if size else None,
-                total_gpu_memory_bytes=float(row["GPU RAM"]) * GIB if row["GPU RAM"] else None,
-            )
-            found.update(one.rule for one in check_statement(statement))
-    assert found == {Rule.PER_GPU_PRICE: 26, Rule.GPU_MEMORY: 12}
 
 
 def test_shipped_prices_agree_with_the_newer_public_sample() -> None:

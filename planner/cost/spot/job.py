@@ -91,11 +91,6 @@ class SpotJob:
         if not 0 <= self.notice_saved_fraction <= 1:
             raise PlannerError(f"notice_saved_fraction {self.notice_saved_fraction:g}: it lies from 0 to 1")
 
-    @property
-    def mean_time_between_interruptions_s(self) -> float:
-        """Daly's M; infinite where nothing interrupts."""
-        return 1 / self.interruptions_per_s if self.interruptions_per_s > 0 else float("inf")
-
     def with_work(self, work_s: float) -> SpotJob:
         """The same run with another amount of work."""
         return replace(self, work_s=work_s)

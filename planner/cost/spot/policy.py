@@ -66,14 +66,6 @@ class PolicyChoice:
     discount_fraction: float | None = None  # of spot against on-demand; None where one of them is not offered
     break_even_discount_fraction: float | None = None  # from which on spot is cheaper on average
 
-    @property
-    def saved_usd(self) -> float | None:
-        """Expected saving against on-demand; None where that is not among the compared."""
-        for outcome in self.compared:
-            if outcome.policy is Policy.ON_DEMAND:
-                return outcome.cost_usd.expected - self.chosen.cost_usd.expected
-        return None
-
 
 def choose_policy(
     compared: Sequence[PolicyOutcome], accepted_miss_fraction: float = ACCEPTED_MISS_FRACTION

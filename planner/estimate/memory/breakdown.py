@@ -113,13 +113,6 @@ def state_bytes(
     )
 
 
-def checkpointed_bytes(activation_bytes: float, block_count: int, block_input_bytes: float) -> float:
-    """Activations when every block keeps its input only: all inputs, and one block recomputed (Chen 2016)."""
-    if block_count <= 1:
-        return activation_bytes
-    return min(activation_bytes, block_count * block_input_bytes + activation_bytes / block_count)
-
-
 def data_parallel_memory(
     state: StateBytes,
     activation_bytes: float,

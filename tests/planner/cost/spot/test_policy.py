@@ -107,8 +107,6 @@ def test_a_deadline_decides_between_spot_and_fallback() -> None:
     assert tight is not None
     assert (loose.chosen.policy, loose.reason) == (Policy.SPOT, Reason.CHEAPEST_IN_TIME)
     assert (tight.chosen.policy, tight.reason) == (Policy.SPOT_WITH_FALLBACK, Reason.CHEAPEST_IN_TIME)
-    assert tight.saved_usd is not None
-    assert tight.saved_usd > 0
     assert tight.chosen.miss_probability == 0.0
     assert 0 < tight.chosen.on_demand_fraction < 1
 
@@ -173,7 +171,6 @@ def test_none_in_time_takes_the_least_late_and_a_tie_the_simpler() -> None:
     choice = choose_policy([outcome(Policy.SPOT, 10, 0.9), outcome(Policy.ON_DEMAND, 30, 0.4)])
     assert choice is not None
     assert (choice.chosen.policy, choice.reason) == (Policy.ON_DEMAND, Reason.LEAST_LATE)
-    assert choice.saved_usd == 0.0
 
 
 def test_a_batch_that_takes_two_of_four_hits_a_pair_with_five_sixths() -> None:

@@ -9,7 +9,6 @@ from planner.estimate.memory.breakdown import (
     FRAGMENTATION_FRACTION,
     MemoryBreakdown,
     Optimizer,
-    checkpointed_bytes,
     communicator_bytes,
     data_parallel_memory,
     fit_memory_line,
@@ -91,12 +90,6 @@ def test_fsdp2_without_blocks_gathers_everything() -> None:
 def test_fsdp2_takes_less_the_more_workers_there_are_and_ddp_does_not() -> None:
     assert memory(Parallelism.FSDP2, 64).total_bytes < memory(Parallelism.FSDP2, 8).total_bytes
     assert memory(Parallelism.DDP, 64).total_bytes == memory(Parallelism.DDP, 8).total_bytes
-
-
-def test_checkpointing_keeps_the_inputs_and_one_block() -> None:
-    assert checkpointed_bytes(20 * GB, 20, 0.1 * GB) == pytest.approx(2 * GB + 1 * GB)
-    assert checkpointed_bytes(20 * GB, 20, 2 * GB) == 20 * GB  # never more than without
-    assert checkpointed_bytes(20 * GB, 0, 0.1 * GB) == 20 * GB
 
 
 def test_the_first_stages_hold_more_micro_batches_in_flight() -> None:
