@@ -99,8 +99,10 @@ class Training:
         """One optimizer step of ``accumulation`` micro batches: its loss (on the device) and moments."""
         micro: list[tuple[Mark, Mark, Mark]] = []
         total = torch.zeros((), device=self._device)
+        kept: list[object] = []  # the last batch lives through the update, as in a plain loop
 
         def run() -> None:
+            kept.clear()
             if self._tell is not None:
                 self._tell(Moment.MICRO_BATCH)
             batch = next(self._stream)
@@ -111,6 +113,7 @@ class Training:
             self._scaler.scale(loss).backward()
             total.add_(loss.detach())
             micro.append((fetched, moved, clock.mark()))
+            kept.append(batch)
 
         self._parallelism.run_micro_batches(self.module, accumulation, run)
         if self._tell is not None:
