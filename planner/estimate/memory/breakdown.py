@@ -45,8 +45,8 @@ NCCL_CHANNELS = {  # a channel is a ring of its own; fast links need many to be 
 }
 FRAGMENTATION_FRACTION = 0.05
 """Of tensor bytes, reserved and not usable. The rules of PyTorch's CUDA allocator (pools, rounding, best fit,
-splitting) played over traced steps reserve 2 to 9% more than is alive for ViT-B/16 and GPT-2."""
-CONVOLUTION_FRAGMENTATION_FRACTION = 0.13  # the same for ResNet-50: 11 to 15%, its maps have many sizes
+splitting) played over traced steps reserve 2 to 10% more than is alive for ViT-B/16 and GPT-2."""
+CONVOLUTION_FRAGMENTATION_FRACTION = 0.13  # the same for ResNet-50: 7 to 13%, its maps have many sizes
 UPPER_FRACTION = 0.15  # one-sided, of the expected peak, where nothing was measured (95%)
 UPPER_FRACTION_MEASURED = 0.03  # the same on the line through two measured batch sizes
 
