@@ -178,7 +178,7 @@ def _fitting(text: str, gpus: Mapping[str, Gpu]) -> list[Gpu]:
     fitting = fitting or [gpu for gpu in gpus.values() if wanted in map(_parts, gpu.device_names)]
     if not fitting:
         close = difflib.get_close_matches("-".join(wanted).upper(), gpus, n=4, cutoff=0.4)
-        hint = f"did you mean {', '.join(close)}?" if close else "`planner catalog` lists the names"
+        hint = f"did you mean {', '.join(close)}?" if close else "`planner catalog --gpus` lists the names"
         raise CatalogError(f"GPU {text!r} is not in the catalog; {hint}")
     return fitting
 

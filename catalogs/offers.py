@@ -127,7 +127,9 @@ def apply_prices(
     gpus = load_gpus()
     for gpu, price in usd_per_gpu_hour.items():
         if gpu not in gpus:
-            raise CatalogError(f"price of GPU {gpu!r}: not a catalog name")
+            raise CatalogError(
+                f"price of GPU {gpu!r}: not a catalog name; `planner catalog --gpus` lists them"
+            )
         if not 0 < price < float("inf"):
             raise CatalogError(
                 f"price of GPU {gpu!r}: {price!r} is not a positive number of dollars per hour"

@@ -55,7 +55,7 @@ def sweep(
     output: OutputFlags,
     assumptions: CostAssumptions,
 ) -> None:
-    """Measure your model, search, price, and say what to rent."""
+    """Run short trials of your model and say which GPU to rent and how to configure the run."""
     if own.is_submitted:
         from planner.commands.submit import run as submit_sweep
 
@@ -74,7 +74,7 @@ def sweep(
 @app.command(cls=PlainCommand)
 @grouped("wait_s", "start_limit_s")
 def job(own: JobFlags, cluster: ClusterFlags, output: OutputFlags) -> None:
-    """Follow a submitted sweep again and bring its study and report home."""
+    """Follow a submitted sweep again and fetch its study and report."""
     from planner.commands.submit import come_back
 
     raise typer.Exit(come_back(own.job_id, cluster.address, output))
@@ -98,7 +98,7 @@ def report(
     output: OutputFlags,
     assumptions: CostAssumptions,
 ) -> None:
-    """Price what a study measured again, for another budget, deadline or catalog. Needs no GPU."""
+    """Recommend again from what a study measured, for another budget, deadline or price. Needs no GPU."""
     from planner.commands import report as command
 
     raise typer.Exit(command.run(own.study, target, replace(offers, assumptions=assumptions), output))
@@ -114,7 +114,7 @@ def why(
     output: OutputFlags,
     assumptions: CostAssumptions,
 ) -> None:
-    """Say what would have to change for a GPU type to win: price, speed, batch, scaling or memory."""
+    """Say what would have to change for a GPU type to win: price, speed, batch size, scaling or memory."""
     from planner.commands import why as command
 
     raise typer.Exit(
@@ -131,7 +131,7 @@ def estimate(
     output: OutputFlags,
     assumptions: CostAssumptions,
 ) -> None:
-    """Rank every GPU, or detail one with --gpu: from a study, or from a model file's trace alone."""
+    """Rank all GPUs, or detail one with --gpu, from a study or from a model file alone. Runs no trial."""
     from planner.commands import estimate as command
 
     raise typer.Exit(command.run(own, target, replace(offers, assumptions=assumptions), output))
@@ -147,7 +147,7 @@ def launch_files(
     output: OutputFlags,
     assumptions: CostAssumptions,
 ) -> None:
-    """Write a plan as files that start it: torchrun, Ray job, KubeRay, SkyPilot, dstack."""
+    """Write files that start a plan, for torchrun, Ray Jobs, KubeRay, SkyPilot and dstack."""
     from planner.commands import launch_files as command
 
     output = replace(output, out=launch.directory)
@@ -163,7 +163,7 @@ def verify(
     offers: OfferFlags,
     output: OutputFlags,
 ) -> None:
-    """Say whether a run that was launched keeps to its plan, and what the bill will be now."""
+    """Say whether a launched run keeps to its plan, and what its bill will be."""
     from planner.commands import verify as command
 
     pricing = replace(offers, is_reserved=True)
@@ -173,7 +173,7 @@ def verify(
 @app.command(cls=PlainCommand)
 @grouped("out", "is_json")
 def studies(output: OutputFlags) -> None:
-    """List the studies and what they hold."""
+    """List the saved studies and what they hold."""
     from planner.commands import studies as command
 
     raise typer.Exit(command.run(output.storage))
@@ -182,7 +182,7 @@ def studies(output: OutputFlags) -> None:
 @catalog_app.callback(invoke_without_command=True)
 @grouped("confidence")
 def catalog(context: typer.Context, own: CatalogFlags, offers: OfferFlags) -> None:
-    """List the offers, or the GPUs, that the planner knows; `planner catalog refresh` fetches new prices."""
+    """List the offers that planner knows, or its GPUs; `planner catalog refresh` fetches new prices."""
     if context.invoked_subcommand is not None:
         return
     from planner.commands import catalog as command
@@ -197,7 +197,7 @@ def _root_flag(source: PriceSource) -> Flag:
         kind=TEXT,
         help=source.help,
         default=None,
-        shown=f"{source.title}, unless another is given",
+        shown=f"{source.title}, unless only another source is named",
         panel=None,
         envvar=None,
         metavar="FOLDER|URL",
@@ -207,7 +207,7 @@ def _root_flag(source: PriceSource) -> Flag:
 @catalog_app.command(
     "refresh",
     cls=PlainCommand,
-    help="Read the providers' published prices, check them, and use them from now on: from "
+    help="Fetch the prices that providers publish, check them, and use them from now on. Read are "
     f"{' and '.join(source.title for source in price_sources())}.",
 )
 @grouped(

@@ -34,7 +34,7 @@ class ModelFlags:
 class StudyFlags:
     """The study that is asked."""
 
-    study: str = argument("study", TEXT, "A study's name or an unambiguous prefix.")
+    study: str = argument("study", TEXT, "The study's name, or a beginning that no other has.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,8 @@ class ClusterFlags:
     address: str | None = flag(
         "--address",
         TEXT,
-        "A running Ray cluster: host:port or auto. Without it an embedded one starts.",
+        "A running Ray cluster: auto or host:port; for Ray Jobs http://HEAD:8265. Without one a sweep starts "
+        "its own Ray.",
         envvar="RAY_ADDRESS",
     )
     wait_s: float = flag(
@@ -53,7 +54,7 @@ class ClusterFlags:
     start_limit_s: float = flag(
         "--start-limit",
         LIMIT,
-        "How long workers may take to start once GPUs are free, the first quarter of it to be placed: 4m.",
+        "Time for workers to start once GPUs are free, a quarter of it until Ray has placed them: 10m.",
         default=START_LIMIT_S,
     )
 
@@ -66,60 +67,67 @@ class SweepFlags(ClusterFlags):
     gpu_count: int | None = flag(
         "--gpu-count",
         COUNT,
-        "GPUs that this sweep may hold at a time, over all nodes and types.",
-        shown="all of the cluster",
+        "Most GPUs that this sweep may hold at a time, over all nodes and types.",
+        shown="all that are there",
     )
-    max_trials: int = flag("--max-trials", COUNT, "Trials in this sweep at most.", default=40)
-    max_s: float = flag("--max-minutes", SOME_MINUTES, "Minutes of this sweep at most.", default=3600.0)
+    max_trials: int = flag("--max-trials", COUNT, "Most trials that this sweep may run.", default=40)
+    max_s: float = flag(
+        "--max-minutes", SOME_MINUTES, "Most minutes that this sweep may take.", default=3600.0
+    )
     sweep_budget_usd: float | None = flag(
-        "--sweep-budget", USD, "US dollars that the trials may cost.", shown="5% of the budget"
+        "--sweep-budget", USD, "Most US dollars that the trials may cost.", shown="5% of the budget"
     )
     is_compile_allowed: bool | None = flag(
-        "--compile/--no-compile", SWITCH, "May torch.compile be tried?", shown="on GPUs only"
+        "--compile/--no-compile", SWITCH, "Whether torch.compile may be tried.", shown="on GPUs only"
     )
     checkpoint_directory: str | None = flag(  # on the nodes
         "--checkpoint-dir",
         TEXT,
-        "Where the run will save: saving and loading are timed there, on the nodes.",
+        "Folder on the nodes where the run will save checkpoints; saving and loading are timed there.",
         shown="each node's disk",
         metavar="PATH",
     )
     from_checkpoint: Path | None = flag(
         "--from-checkpoint",
         FILE,
-        "Weights at which the gradient noise scale is measured, for a range of --global-batch-size.",
-        shown="as the trial leaves them",
+        "A state_dict at which the gradient noise scale is measured; needs a range of --global-batch-size.",
+        shown="the trial's own weights",
     )
     study: str | None = flag("--study", TEXT, "Name of the study.", shown="file name and hash")
-    is_submitted: bool = flag("--submit", SWITCH, "Run the sweep as a Ray job on the cluster.", default=False)
+    is_submitted: bool = flag(
+        "--submit", SWITCH, "Run the sweep on the cluster, as a Ray job.", default=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferFlags:
     """What may be rented, and at which prices."""
 
-    catalog: Path | None = flag("--catalog", FILE, "Your own offers instead of the shipped ones (CSV).")
+    catalog: Path | None = flag("--catalog", FILE, "CSV of your own offers, instead of the shipped ones.")
     prices: tuple[str, ...] = flag(
         "--price",
         TEXTS,
-        "Your price per GPU hour: H100=2.10, or one card in full.",
+        "Your price per GPU hour, of a family or one card: H100=2.10, H100-SXM5-80GB=2.10; repeatable.",
         default=(),
         metavar="GPU=USD",
     )
-    providers: tuple[str, ...] = flag("--provider", TEXTS, "Only this provider.", default=())
-    regions: tuple[str, ...] = flag("--region", TEXTS, "Only this region.", default=())
-    gpus: tuple[str, ...] = flag("--gpu", TEXTS, "Only this GPU type.", default=())
+    providers: tuple[str, ...] = flag("--provider", TEXTS, "Only this provider; repeatable.", default=())
+    regions: tuple[str, ...] = flag("--region", TEXTS, "Only this region; repeatable.", default=())
+    gpus: tuple[str, ...] = flag("--gpu", TEXTS, "Only this GPU type; repeatable.", default=())
     is_spot: bool | None = flag(
-        "--spot/--no-spot", SWITCH, "Spot offers only, or none of them.", shown="both"
+        "--spot/--no-spot", SWITCH, "Only spot offers, or no spot offers.", shown="both"
     )
     is_reserved: bool = flag(
         "--reserved",
         SWITCH,
-        "Also offers priced as reserved, such as those of your --catalog.",
+        "Include reserved prices, such as those of your --catalog.",
         default=False,
     )
     confidence: float = flag(
-        "--confidence", FRACTION, "Of the intervals; limits are checked at the high end.", default=0.9
+        "--confidence",
+        FRACTION,
+        "Confidence of the intervals; budget and deadline are checked at their high end.",
+        default=0.9,
     )
     assumptions: CostAssumptions = field(default_factory=CostAssumptions)  # a group of its own
 
@@ -131,13 +139,13 @@ class OutputFlags:
     storage: str | None = flag(
         "--storage",
         TEXT,
-        "Optuna URL of the studies: sqlite:///study.db, postgresql://...",
+        "Optuna URL where studies are kept: sqlite:///study.db, postgresql://...",
         shown="your data directory",
         metavar="URL",
     )
-    out: Path = flag("--out", FILE, "Where the report is written.", default=Path("planner-report"))
+    out: Path = flag("--out", FILE, "Folder of the report.", default=Path("planner-report"))
     is_json: bool = flag(
-        "--json", SWITCH, "The recommendation as JSON on stdout, text on stderr.", default=False
+        "--json", SWITCH, "Print the result as JSON on stdout, and text on stderr.", default=False
     )
 
 
@@ -145,7 +153,7 @@ class OutputFlags:
 class JobFlags:
     """A job that was left."""
 
-    job_id: str = argument("job_id", TEXT, "As `planner sweep --submit` named it.")
+    job_id: str = argument("job_id", TEXT, "The id that `planner sweep --submit` printed.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +170,7 @@ class EstimateFlags:
     study_or_model: str = argument(
         "study_or_model", TEXT, "A study's name, or a model file (.py).", metavar="STUDY|MODEL"
     )
-    gpu: str | None = flag("--gpu", TEXT, "One GPU type in detail; without it all are ranked.")
+    gpu: str | None = flag("--gpu", TEXT, "Detail this GPU type instead of ranking all.")
     gpu_count: int | None = flag("--gpus", COUNT, "Number of GPUs in all, with --gpu.", shown="1")
 
 
@@ -179,11 +187,11 @@ class VerifyFlags(ClusterFlags):
     """The run that is verified."""
 
     directory: Path = flag("--directory", FILE, "Folder of the launch files.", default=Path("planner-launch"))
-    log: Path | None = flag("--log", FILE, "Log of the run.", shown="output/log.jsonl in the folder")
+    log: Path | None = flag("--log", FILE, "Log of the run.", shown="output/log.jsonl in --directory")
     is_measured: bool = flag(
         "--measure",
         SWITCH,
-        "Measure the plan's configuration again on the cluster, without a log.",
+        "Time the plan's configuration again on the cluster, instead of reading a log.",
         default=False,
     )
 
@@ -192,7 +200,7 @@ class VerifyFlags(ClusterFlags):
 class CatalogFlags:
     """What is listed."""
 
-    is_gpus: bool = flag("--gpus", SWITCH, "The GPUs and their figures.", default=False)
+    is_gpus: bool = flag("--gpus", SWITCH, "List the GPUs and their figures, not the offers.", default=False)
     history: str | None = flag(
         "--history",
         TEXT,

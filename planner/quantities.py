@@ -66,7 +66,10 @@ def read_usd(text: str) -> float:
 
 def read_usd_or_zero(text: str) -> float:
     """US dollars, none among them. Raises NotReadError."""
-    return 0.0 if read_number(text.strip().removeprefix("$")) == 0 else read_usd(text)
+    usd = read_number(text.strip().removeprefix("$"))
+    if usd < 0:
+        raise NotReadError("must be zero or a positive number of US dollars")
+    return 0.0 if usd == 0 else read_usd(text)
 
 
 def read_fraction(text: str) -> float:

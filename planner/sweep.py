@@ -237,7 +237,9 @@ class Sweep:
         error = repeated_model_error(self.search.state.outcomes)
         if error is None:
             return None
-        return PlannerError(f"{error.reason}; two trials in a row ended so: mend the file and sweep again")
+        return PlannerError(
+            f"{error.reason}; two trials in a row ended like this: correct the file and sweep again"
+        )
 
     def _bill(self, trial: _Running, outcome: Outcome, meter: Meter) -> float | None:
         """Dollars of a trial: for its own devices, and for those that were held idle meanwhile."""

@@ -85,16 +85,20 @@ BATCH_SIZE = Kind(metavar="N|LOW:HIGH", read=parse_batch_size, show=str)
 class TargetFlags:
     """What the command line says of the target; None where it is silent and the model file decides."""
 
-    budget_usd: float | None = flag("--budget", USD, "US dollars for the target run and the sweep: 500, 2k.")
-    deadline_s: float | None = flag("--deadline", DURATION, "The run must end within: 36h, 90m, 2d.")
+    budget_usd: float | None = flag(
+        "--budget", USD, "US dollars for the run and the sweep together: 500, 2k."
+    )
+    deadline_s: float | None = flag(
+        "--deadline", DURATION, "Time within which the run must end: 36h, 90m, 2d."
+    )
     hour_value_usd: float | None = flag(
         "--hour-value",
         USD_OR_ZERO,
-        "US dollars that an hour of waiting is worth: a faster plan may cost so much more.",
+        "US dollars that an hour of waiting costs you: what a faster plan may cost more per hour saved.",
         shown="only the bill counts",
     )
     samples: int | None = flag("--samples", COUNT, "Length of the run in samples: 500k, 1.5M.")
-    epochs: float | None = flag("--epochs", NUMBER, "Length of the run in epochs.")
+    epochs: float | None = flag("--epochs", NUMBER, "Length of the run in epochs: 3, 0.5.")
     tokens: float | None = flag("--tokens", NUMBER, "Length of the run in tokens: 300B.")
     global_batch_size: int | BatchRange | None = flag(
         "--global-batch-size",
@@ -129,11 +133,12 @@ def resolve_target(flags: TargetFlags, profile: WorkloadProfile, model_file: str
             raise PlannerError(f"{model_file}: the {name} is {count:g}; it must be at least 1")
         if count > COUNT_MAX:
             raise PlannerError(
-                f"{model_file}: the {name} is over {COUNT_MAX:.0e}; a digit or a unit is wrong"
+                f"{model_file}: the {name} is over {COUNT_MAX:.0e}; check its digits and its unit"
             )
     if global_batch_size > GLOBAL_BATCH_SIZE_MAX:
         raise PlannerError(
-            f"{model_file}: the global batch size {global_batch_size} is over {GLOBAL_BATCH_SIZE_MAX}"
+            f"{model_file}: the global batch size {global_batch_size} is over {GLOBAL_BATCH_SIZE_MAX}; check "
+            "--global-batch-size, or target in the file"
         )
     return Target(
         samples=samples,
@@ -171,6 +176,6 @@ def _samples(flags: TargetFlags, hint: TargetHint, profile: WorkloadProfile, mod
             )
         return math.ceil(source.tokens / profile.tokens_per_sample)
     raise PlannerError(
-        f"{model_file}: how long the run is, is not known; give --samples, --epochs or --tokens, or set "
+        f"{model_file}: the length of the run is not known; give --samples, --epochs or --tokens, or set "
         'target = {"samples": N, ...} in the file'
     )

@@ -42,7 +42,9 @@ class CheckpointFiles:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise PlannerError(f"{directory}: no place for checkpoints ({error.strerror})") from error
+            raise PlannerError(
+                f"{directory}: checkpoints cannot be kept there ({error.strerror}); name another directory"
+            ) from error
         if ranks.rank == 0:
             for left in directory.glob(f".step-*{TEMPORARY_SUFFIX}"):  # of a save that was killed
                 left.unlink(missing_ok=True)

@@ -71,7 +71,7 @@ class LoaderPosition:
         if passed < self._used:
             raise PlannerError(
                 f"the loader has {passed} batches, but {self._used} of its epoch were used already: "
-                "it is not the loader of the run that is to be taken up"
+                "resume with the loader of the run that was saved, or name another directory to begin anew"
             )
         restore_random_state(now)
         yield from batches

@@ -95,6 +95,7 @@ def _configs(
     if not configs:
         names = ", ".join(group.gpu for group in groups)
         raise PlannerError(
-            f"the global batch size {target.global_batch_size} leaves no configuration to try on {names}"
+            f"the global batch size {target.global_batch_size} leaves no configuration to try on {names}; "
+            "give another --global-batch-size"
         )
     return tuple(configs), tuple(dict.fromkeys(excluded))

@@ -135,7 +135,8 @@ def _rows(
     configs = configs_for(target, hardware.gpu, gpu_count, node_count, profile, known.knobs)
     if not configs:
         raise PlannerError(
-            f"--gpus {gpu_count} does not divide the global batch size {target.global_batch_size}"
+            f"--gpus {gpu_count} does not divide the global batch size {target.global_batch_size}; name a "
+            "count that does"
         )
     node_memory_bytes = hardware.gpu.memory_bytes
     if hardware.gpu.kind is DeviceKind.CPU:  # the catalog's figure is per vCPU

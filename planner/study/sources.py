@@ -134,6 +134,7 @@ def _restored(workload: Workload, sources: Sources, folder: Path) -> Workload:
     found = hash_workload(folder / Path(workload.path).name)
     if found.sha256 != workload.sha256:
         raise PlannerError(
-            f"{workload.path}: what the study holds of it has other contents than were measured"
+            f"{workload.path}: what the study keeps of it is not what was measured; measure it again with "
+            "`planner sweep`"
         )
     return found

@@ -203,7 +203,7 @@ def test_what_a_person_types_is_found(text: str, expected: str) -> None:
         ),
         ("V100-SXM2", "can mean V100-SXM2-16GB, V100-SXM2-32GB"),
         ("H100-SXM4-80GB", "did you mean H100-SXM5-80GB"),
-        ("", "`planner catalog` lists the names"),
+        ("", "`planner catalog --gpus` lists the names"),
         ("TPU-V5", "is not in the catalog"),
     ],
 )

@@ -223,7 +223,7 @@ def loss("""
     ] * 2
     said = runs.said()
     assert 0 < said.index("\nplanner: ") < said.index("written: ")
-    assert "ValueError: batch 41 of 40; two trials in a row ended so" in said.replace("\n", " ")
+    assert "ValueError: batch 41 of 40; two trials in a row ended like this" in said.replace("\n", " ")
     lines = out.split("\n\n")
     assert "The model file failed twice in a row" in lines[0]
     assert "by the trace alone" in out

@@ -12,7 +12,7 @@ from planner.cost.defaults import (
     WAIT_S,
 )
 from planner.errors import PlannerError
-from planner.flags import GIB, GIB_PER_S, MINUTES, NUMBER_OR_ZERO, SOME_MINUTES, TEXT, flag
+from planner.flags import GIB, GIB_PER_S, MINUTES, NUMBER_OR_ZERO, SOME_MINUTES, TEXT, USD_OR_ZERO, flag
 
 PANEL = "Costs on top of rent"
 _NOT_NEGATIVE = (
@@ -33,81 +33,83 @@ class CostAssumptions:
     provisioning_s: float = flag(  # boot, driver, container image
         "--provisioning-minutes",
         MINUTES,
-        "From requesting an instance until its first step.",
+        "From requesting an instance until it is up: boot, driver, container image.",
         default=PROVISIONING_S,
         panel=PANEL,
     )
     set_up_s: float = flag(  # measured by nobody
         "--setup-minutes",
         MINUTES,
-        "At each start: packages, data, joining the cluster.",
+        "Installing packages, fetching data and joining the cluster, at each start.",
         default=0.0,
         panel=PANEL,
     )
     evaluation_s: float = flag(
         "--evaluation-minutes",
         MINUTES,
-        "All evaluations of the run together.",
+        "All evaluations of the whole run together.",
         default=0.0,
         panel=PANEL,
     )
     data_bytes: int | None = flag(
-        "--data-gib", GIB, "Size of the data set.", shown="not charged", panel=PANEL
+        "--data-gib", GIB, "Size of the data set: 500, 500GB, 1.5TiB.", shown="not charged", panel=PANEL
     )
     data_from: str | None = flag(
         "--data-from",
         TEXT,
-        "Where it lies: aws, or aws/us-east-1. Fetching it is charged at that provider's egress price.",
+        "Where the data set lies: aws, or aws/us-east-1. That provider's egress price is charged.",
         shown="where fetching is free",
         panel=PANEL,
         metavar="PROVIDER[/REGION]",
     )
     egress_usd_per_gib: float | None = flag(
         "--egress-price",
-        NUMBER_OR_ZERO,
-        "US dollars per GiB, for each time that the data set is fetched.",
+        USD_OR_ZERO,
+        "US dollars per GiB, each time the data set is fetched.",
         shown="that of --data-from",
         panel=PANEL,
-        metavar="USD",
     )
     storage_usd_per_gib_month: float | None = flag(  # None: storage costs nothing
         "--storage-price",
-        NUMBER_OR_ZERO,
-        "US dollars per GiB and month, for data and checkpoints.",
+        USD_OR_ZERO,
+        "US dollars per GiB and month, for the data set and checkpoints.",
         default=STORAGE_USD_PER_GIB_MONTH,
         panel=PANEL,
-        metavar="USD",
     )
     checkpoint_bytes_per_s: float | None = flag(
         "--checkpoint-gib-per-s",
         GIB_PER_S,
-        "Speed at which checkpoints are saved.",
+        "GiB per second at which checkpoints are saved.",
         shown="as measured, else 0.5",
         panel=PANEL,
     )
     save_interval_s: float = flag(  # where nothing is known to interrupt
         "--checkpoint-minutes",
         SOME_MINUTES,
-        "Between two checkpoints on demand; on spot the interval follows from the interruptions.",
+        "Between two checkpoints on demand; on spot the interval is computed from the interruptions.",
         default=ON_DEMAND_SAVE_INTERVAL_S,
         panel=PANEL,
     )
     spot_wait_s: float = flag(
         "--spot-wait-minutes",
         MINUTES,
-        "Until spot capacity is found again, on average.",
+        "Average wait until spot capacity is available again.",
         default=WAIT_S,
         panel=PANEL,
     )
     interruptions_per_hour: float | None = flag(
         "--interruptions-per-hour",
         NUMBER_OR_ZERO,
-        "Of one spot instance, where the catalog does not know.",
+        "Of one spot instance, where the catalog has no rate.",
         shown="unknown",
         panel=PANEL,
     )
     grid_g_per_kwh: float | None = flag(  # CO2 equivalent where the instances stand
-        "--grid-g-per-kwh", NUMBER_OR_ZERO, "Grams of CO2 per kWh there.", shown="no CO2", panel=PANEL
+        "--grid-g-per-kwh",
+        NUMBER_OR_ZERO,
+        "Grams of CO2 per kWh of electricity, where the instances stand.",
+        shown="no CO2",
+        panel=PANEL,
     )
     start_up_s: float = 0.0  # building model, data and wrapper
     compile_s: float = 0.0  # what the first step takes longer: torch.compile and lazy initialisation

@@ -246,7 +246,7 @@ def test_impossible_settings_are_refused(tmp_path: Path, wrong: dict[str, Any]) 
 
 def test_a_place_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
-    with pytest.raises(PlannerError, match="no place for checkpoints"):
+    with pytest.raises(PlannerError, match="checkpoints cannot be kept there"):
         Checkpointer(tmp_path / "taken", interval_s=1).__enter__()
 
 
