@@ -56,6 +56,13 @@ def test_samples_that_the_budget_leaves_counts_whole_blocks_and_the_sweep() -> N
     assert samples == 100 * 32
 
 
+def test_a_budget_of_exactly_its_blocks_leaves_them_all_where_nothing_was_spent() -> None:
+    offer = make_offer(price_usd_per_hour=0.3, billing_increment_s=3600)
+    target = make_target(budget_usd=0.9)  # 0.9 / 0.3 is a little less than 3 in floating point
+    samples = samples_within(target, offer, 1, step_time_s=100.0, start_s=300.0)
+    assert samples == (3 * 3600 - 300) // 100 * 32
+
+
 def test_no_sample_fits_into_less_than_provisioning() -> None:
     target = make_target(deadline_s=200.0)
     assert samples_within(target, make_offer(), 1, step_time_s=1.0, start_s=300.0) == 0

@@ -80,6 +80,22 @@ def test_where_losses_scatter_four_standard_errors_of_their_differences_are_allo
     assert "with fp32 it is 1" in verdict(5.0)
 
 
+def test_a_lag_of_less_than_a_third_of_the_progress_is_allowed() -> None:
+    reference = [4.0, 4.0, 4.0] + [1.0] * (STEPS - 3)  # 3 of progress: 1 may be missing
+
+    def verdict(lag: float) -> str:
+        return judge([4.0, 4.0, 4.0] + [1.0 + lag] * (STEPS - 3), reference)
+
+    assert verdict(0.9) == ""
+    assert verdict(1.0) == ""
+    assert verdict(1.1) != ""
+
+
+def test_the_reference_has_no_technique_that_changes_the_numbers() -> None:
+    config = make_config(precision=Precision.BF16, techniques=("activation_checkpointing", "compile"))
+    assert reference_of(config).techniques == ("activation_checkpointing",)
+
+
 def curve(config, losses, purpose=Purpose.GUARD) -> Measurement:
     return make_measurement(config, losses=tuple(losses), purpose=purpose)
 

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from catalogs.gpus import GIB
 from catalogs.providers import load_egress
 from planner.cost.bill.allin import all_in_bill, bill_of, interrupted_terms
+from planner.cost.bill.ancillary_costs import storage_terms
 from planner.cost.bill.cost_assumptions import CostAssumptions
 from planner.cost.bill.energy import run_energy
+from planner.cost.defaults import STORAGE_USD_PER_GIB_MONTH
 from planner.cost.hours import billed_s
 from planner.cost.spot.outcome import spot_outcome, spot_times
 from planner.errors import PlannerError
@@ -194,7 +196,20 @@ def test_energy_is_power_times_devices_times_time() -> None:
     assert found.energy_j.expected == 300 * 8 * 3600 * 1.5
     assert found.co2_kg is not None
     assert found.co2_kg.expected == pytest.approx(3.6 * 0.4)
-    assert run_energy(300.0, 1, HOUR).co2_kg is None  # type: ignore[union-attr]
+    assert found.formula == "measured power x devices x time held x 1.5"
+    alone = run_energy(300.0, 1, HOUR)
+    assert alone is not None
+    assert alone.co2_kg is None
+    assert alone.formula == "measured power x devices x time held"
+
+
+@pytest.mark.parametrize(
+    ("price", "source"), [(STORAGE_USD_PER_GIB_MONTH, "price: S3 Standard"), (0.5, "price: stated by you")]
+)
+def test_storage_says_whose_price_it_is(price: float, source: str) -> None:
+    assumed = CostAssumptions(data_bytes=GIB, storage_usd_per_gib_month=price)
+    (term,) = storage_terms(HOUR, assumed)
+    assert (term.name, term.formula.endswith(source)) == ("data storage", True)
 
 
 def test_without_measured_power_there_is_no_energy() -> None:

@@ -143,3 +143,11 @@ def test_started_blocks_add_half_a_block_unless_instances_live_shorter_than_one(
     hourly = replace(SPOT, billing_increment_s=3600)
     # of exponential lifetimes with mean one hour: 1 / (1 - 1/e) hours are billed on average
     assert rounding_per_holding_s(job(rate_per_hour=1.0), hourly) == pytest.approx(0.58198 * 3600, rel=1e-4)
+
+
+def test_on_demand_pays_a_save_each_interval_and_one_at_the_end() -> None:
+    one = job()
+    interval_s = one.work_s / 4
+    without_s = one.restart.first_s + one.work_s
+    assert on_demand_held_s(one) == pytest.approx(without_s + one.saving.stall_s)
+    assert on_demand_held_s(one, interval_s) == pytest.approx(without_s + 4 * one.saving.stall_s)
