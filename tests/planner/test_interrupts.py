@@ -6,12 +6,24 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from planner.interrupts import Interrupted, ending_at_once, heard_by
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """The signals' usual handlers, also where what started the tests ignores some, as nohup does."""
+    before = {number: signal.getsignal(number) for number in ENDING}
+    for number in ENDING:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", ENDING)
@@ -51,6 +63,7 @@ def test_what_is_written_after_the_terminal_has_gone_is_lost_without_an_error() 
         "import os, pty, signal, sys\n"
         "from planner.interrupts import Interrupted, ending_at_once, heard_by\n"
         "kept = os.dup(2)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "controller, terminal = pty.openpty()\n"
         "os.dup2(terminal, 1); os.dup2(terminal, 2)\n"
         "try:\n"

@@ -549,7 +549,7 @@ def test_nodes_of_one_type_run_side_by_side_and_a_trial_of_both_has_them_to_itse
 def test_nothing_overtakes_a_trial_that_waits_for_idle_nodes(bench: Bench) -> None:
     two_nodes(bench).sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial)
     search = bench.sweep().search
-    first = search.ask(None)
+    first = search.ask()
     assert first is not None
     search.drop(first)
     config = first.proposal.config
@@ -576,13 +576,13 @@ def test_what_trials_under_way_are_expected_to_save_is_not_counted_again_beside_
     search = bench.sweep().search
     confidence, (_, best) = search.state.market.confidence, search.state.best()
     assert best is not None
-    first = search.ask(None)
+    first = search.ask()
     assert first is not None
     under_way = first.proposal.config
     beside = search.ask(running=RunningTrials(configs=(under_way,), has_room=lambda one, _: True))
     assert beside is not None
-    assert beside.candidate.run_cost is not None
-    alone = most_worth([beside.candidate], best.expected, confidence)
+    assert beside.proposal.candidate.run_cost is not None
+    alone = most_worth([beside.proposal.candidate], best.expected, confidence)
     assert alone is not None
     assert beside.proposal.expected_saving is not None
     assert 0 < beside.proposal.expected_saving < 0.9 * alone.saving
@@ -591,7 +591,7 @@ def test_what_trials_under_way_are_expected_to_save_is_not_counted_again_beside_
 def test_nothing_is_tried_beside_a_trial_that_is_expected_to_save_more(bench: Bench) -> None:
     mixed(bench, t4_usd_per_hour=0.3).sweep(replace(UNLIMITED, max_trials=2)).run(bench.gpu.run_trial)
     search = bench.sweep().search
-    first = search.ask(None)
+    first = search.ask()
     assert first is not None
     assert first.proposal.config.gpu == "T4-16GB"
     assert (

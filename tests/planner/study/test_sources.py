@@ -112,5 +112,5 @@ def test_sources_of_other_contents_are_refused(project: Project) -> None:
         "sources", packed(Sources(texts={**TEXTS, "tiny.py": MODEL + "x = 1\n"}))
     )
     shutil.rmtree(project.folder)
-    with pytest.raises(PlannerError, match="other contents"), at_hand(project.read()):
+    with pytest.raises(PlannerError, match="is not what was measured"), at_hand(project.read()):
         pass
