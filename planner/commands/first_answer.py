@@ -36,8 +36,9 @@ def what_trials_add(report: Report) -> str:
     winner = report.recommendation.best
     if winner is None:
         return "trials measure what the trace cannot tell"
-    cost = winner.cost_usd
+    low, high = formats.usd(winner.cost_usd.low), formats.usd(winner.cost_usd.high)
+    narrows = "" if low == high else f"narrow the interval of {low} to {high}, and "
     return (
-        f"trials narrow the interval of {formats.usd(cost.low)} to {formats.usd(cost.high)}, and see what no"
-        " trace has: data loading, start-up, and whether a low precision trains as fp32 does"
+        f"trials {narrows}see what no trace has: data loading, start-up, and whether a low precision trains as"
+        " fp32 does"
     )

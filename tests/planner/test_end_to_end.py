@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -84,8 +84,14 @@ class Runs:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
-    return Runs(tmp_path)
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """Its processes hear every signal, also where what started the tests ignores some, as nohup does."""
+    ignored = [one for one in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield Runs(tmp_path)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def until(is_so: Callable[[], object], process: subprocess.Popen[str], runs: Runs) -> None:

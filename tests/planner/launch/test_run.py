@@ -28,7 +28,7 @@ import sys, torch.distributed as dist
 from trials.measuring.measure import MeasureSettings, measure
 from trials.rank_context import RankContext
 from trials.model_file.source import hash_workload
-from trials.trial import Measurement
+from trials.api import Measurement
 from tests.planner.launch.test_run import DDP, GPT, SETTINGS
 dist.init_process_group("gloo")
 context = RankContext(rank=dist.get_rank(), world_size=2, process_group=dist.group.WORLD)
