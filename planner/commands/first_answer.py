@@ -39,6 +39,6 @@ def what_trials_add(report: Report) -> str:
     low, high = formats.usd(winner.cost_usd.low), formats.usd(winner.cost_usd.high)
     narrows = "" if low == high else f"narrow the interval of {low} to {high}, and "
     return (
-        f"trials {narrows}see what no trace has: data loading, start-up, and whether a low precision trains as"
-        " fp32 does"
+        f"trials {narrows}see what no trace has: data loading, start-up, and whether a low precision trains"
+        " as fp32 does"
     )
