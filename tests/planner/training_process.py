@@ -103,6 +103,9 @@ def warm_up() -> None:
     torch.optim.AdamW([weight], foreach=False).step()
 
 
+LIMIT_S = 120  # of a run that nobody kills: one that hangs is ended, and its exit code says so
+
+
 def main() -> None:
     """Answer commands until there are no more."""
     warm_up()
@@ -114,7 +117,11 @@ def main() -> None:
         processes = [context.Process(target=train, args=(command, rank)) for rank in range(count)]
         for one in processes:
             one.start()
-        processes[-1].join(command["kill_after_s"])
+        if command["kill_after_s"] is None:  # they end by themselves, one after the other
+            for one in processes:
+                one.join(LIMIT_S)
+        else:
+            processes[-1].join(command["kill_after_s"])
         for one in processes:
             if one.is_alive() and one.pid is not None:
                 os.kill(one.pid, command["signal"])

@@ -139,7 +139,6 @@ def test_large_accumulation_is_interpolated_from_two_small_counts(tmp_path: Path
     assert found.is_interpolated
     assert found.step_time_s > max(one.step_s for one in found.series)  # by how much: test_trial.py
     assert found.phases is not None
-    assert found.phases.forward_backward_s > found.phases.optimizer_s
     full = MeasureSettings(warmup_max=3, timed_max=10, half_width_fraction=math.inf, is_full=True)
     whole = measured(run(tmp_path, settings=full, micro_batch_size=2, accumulation=16))
     assert [one.accumulation for one in whole.series] == [16]
