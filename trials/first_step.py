@@ -27,6 +27,7 @@ from torch import nn
 
 from trials.check import CHECK_BATCH_SIZE, RealStep
 from trials.errors import TrialsError, Unsupported
+from trials.machine.cgroup import available_memory_bytes
 from trials.model_file.adapters.lightning import is_lightning
 from trials.model_file.blocks import NO_BLOCKS, find_blocks
 from trials.model_file.contract import LoadedWorkload, Step, call_user
@@ -50,7 +51,7 @@ def main(path: str, sha256: str, answer: str, how: str) -> None:
 
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     workload = Workload(path=path, sha256=sha256)
-    available_bytes = _available_bytes()
+    available_bytes = available_memory_bytes()
     _bound_memory(available_bytes)
     try:
         with cuda_as_cpu(path) as requests:
@@ -119,15 +120,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os.killpg(0, signal.SIGKILL)
-
-
-def _available_bytes() -> int | None:
-    """Memory that this machine has left; None where it does not say."""
-    with suppress(OSError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 def _bound_memory(available_bytes: int | None) -> None:

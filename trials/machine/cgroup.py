@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
+_MEMINFO = Path("/proc/meminfo")
 _UNLIMITED_BYTES = 1 << 60  # version 1 writes the largest page-aligned number where there is no limit
 
 
@@ -51,6 +52,18 @@ def read_cgroup(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Cgroup:
         cpu_limit=None if level is None else quotas[level],
         cpu_used_s=None if level is None else _cpu_used_s(accounts[level]),
     )
+
+
+def available_memory_bytes() -> int | None:
+    """Bytes that the kernel would give without swapping, or the container has left; None where unknown."""
+    group = read_cgroup()
+    found = []
+    if group.memory_limit_bytes is not None and group.memory_used_bytes is not None:
+        found.append(max(0, group.memory_limit_bytes - group.memory_used_bytes))
+    if _MEMINFO.exists():
+        lines = _MEMINFO.read_text().splitlines()
+        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return min(found, default=None)
 
 
 def _folders(root: Path, paths: dict[str, str], controller: str) -> Sequence[Path]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.extras import CheckpointCost, CheckpointUnmeasured
-from trials.machine.cgroup import read_cgroup
+from trials.machine.cgroup import available_memory_bytes
 from trials.measuring.state_file import (
     copied,
     drop_from_cache,
@@ -34,7 +34,6 @@ MORE_LIMIT_S = 10.0  # that repeats have taken, or there are no more of them
 _SAMPLE_BYTES = 64 << 20  # written first to see how fast the place is, where a checkpoint is much larger
 _SPARE_FACTOR = 1.1
 _PASSES = 3  # over the bytes in a repeat: a save, a load, an asynchronous save
-_MEMINFO = Path("/proc/meminfo")
 
 
 def local_directory() -> Path:
@@ -97,7 +96,7 @@ def _why_not(size_bytes: int, directory: Path, writers_per_node: int) -> str:
     free_bytes = shutil.disk_usage(directory).free
     if free_bytes < 2 * needed_bytes:
         return f"{free_bytes / 1e9:.1f} GB are free, two checkpoints need {2 * needed_bytes / 1e9:.1f} GB"
-    memory_bytes = _available_memory_bytes()
+    memory_bytes = available_memory_bytes()
     if memory_bytes is not None and memory_bytes < needed_bytes:
         return f"the copy in host memory needs {needed_bytes / 1e9:.1f} GB of {memory_bytes / 1e9:.1f} GB"
     if size_bytes > 2 * _SAMPLE_BYTES:
@@ -118,18 +117,6 @@ def _seconds_per_byte(directory: Path) -> float:
         return (time.perf_counter() - begun_s) / _SAMPLE_BYTES
     finally:
         _remove(path)
-
-
-def _available_memory_bytes() -> int | None:
-    """What the kernel would give without swapping, or the container has left; None where neither is known."""
-    group = read_cgroup()
-    found = []
-    if group.memory_limit_bytes is not None and group.memory_used_bytes is not None:
-        found.append(max(0, group.memory_limit_bytes - group.memory_used_bytes))
-    if _MEMINFO.exists():
-        lines = _MEMINFO.read_text().splitlines()
-        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    return min(found, default=None)
 
 
 def _state(module: Any, optimizer: Any) -> dict[str, Any]:
