@@ -25,14 +25,14 @@ from trials.api import START_LIMIT_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFlags:
-    """The model file alone."""
+    """Flags of a command that takes a model file and nothing else."""
 
     model: Path = argument("model", FILE, "Your model file.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyFlags:
-    """The study that is asked."""
+    """Which study of the storage a command reads, by name or prefix."""
 
     study: str = argument("study", TEXT, "The study's name, or a beginning that no other has.")
 
@@ -61,7 +61,7 @@ class ClusterFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFlags(ClusterFlags):
-    """What only a sweep takes."""
+    """Flags of `planner sweep`: its limits, what it may try, and where it runs."""
 
     model: Path = argument("model", FILE, "Your model file.")
     gpu_count: int | None = flag(
@@ -151,21 +151,21 @@ class OutputFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFlags:
-    """A job that was left."""
+    """Which submitted sweep `planner job` comes back to."""
 
     job_id: str = argument("job_id", TEXT, "The id that `planner sweep --submit` printed.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyFlags:
-    """The GPU type that is asked about."""
+    """Which GPU type `planner why` explains."""
 
     gpu: str = argument("gpu", TEXT, "GPU type, as `planner catalog --gpus` names it.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateFlags:
-    """Of what, on what."""
+    """Of which study or model file `planner estimate` speaks, and of which GPUs."""
 
     study_or_model: str = argument(
         "study_or_model", TEXT, "A study's name, or a model file (.py).", metavar="STUDY|MODEL"
@@ -176,7 +176,7 @@ class EstimateFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchFlags:
-    """Which plan, and where its files go."""
+    """Which plan `planner launch-files` writes out, and into which folder."""
 
     rank: int | None = flag("--plan", COUNT, "The plan's rank in the report.", shown="the recommended one")
     directory: Path = flag("--directory", FILE, "Folder of the launch files.", default=Path("planner-launch"))
@@ -184,7 +184,7 @@ class LaunchFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFlags(ClusterFlags):
-    """The run that is verified."""
+    """Which launched run `planner verify` holds against its plan, and how."""
 
     directory: Path = flag("--directory", FILE, "Folder of the launch files.", default=Path("planner-launch"))
     log: Path | None = flag("--log", FILE, "Log of the run.", shown="output/log.jsonl in --directory")
@@ -198,7 +198,7 @@ class VerifyFlags(ClusterFlags):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogFlags:
-    """What is listed."""
+    """Whether `planner catalog` lists offers, chips or the history of prices."""
 
     is_gpus: bool = flag("--gpus", SWITCH, "List the GPUs and their figures, not the offers.", default=False)
     history: str | None = flag(

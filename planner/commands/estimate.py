@@ -32,7 +32,7 @@ from trials.api import Measurement, TrialConfig, check, hash_workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateInputs:
-    """What the estimates start from."""
+    """What the estimates of one GPU type start from: a study, its fitted estimator and the target."""
 
     study: SavedStudy
     estimator: Estimator
